@@ -1,0 +1,18 @@
+//! Pure decisions of Resilin: what happens next, never how it is carried out.
+//!
+//! Nothing here reads a clock, opens a file or a socket, starts a thread or draws randomness of
+//! its own; the manifest of the crate has nothing to do so with. The machines take
+//! `(now, event)` and append effects; shells and the simulator carry the effects out.
+
+pub mod id;
+pub mod layout;
+pub mod random;
+pub mod sampling;
+pub mod time;
+pub mod tree;
+
+pub use id::{
+    Generation, Incarnation, LinkId, MapNumber, PartitionId, RunId, SliceId, Step, Tensor,
+    Timeline, View,
+};
+pub use time::{Span, Time};

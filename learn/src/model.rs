@@ -1,0 +1,113 @@
+//! What a model is to the rest of Resilin: named parameters, and a pure function from weights and
+//! microbatches to sums of per-sample gradients.
+
+use std::any::Any;
+
+use resilin_core::layout::Entry;
+use resilin_core::random::{Key, Purpose, Stream};
+use resilin_core::{PartitionId, Step};
+
+use crate::dataset::Batch;
+
+/// The samples of one partition at one step, with the names of its random draws.
+pub struct Microbatch<'a> {
+    /// The job's seed.
+    pub seed: u64,
+    /// The step whose weights are evaluated.
+    pub step: Step,
+    /// The partition that contributes the samples.
+    pub partition: PartitionId,
+    /// At least one row.
+    pub batch: &'a Batch,
+}
+
+impl Microbatch<'_> {
+    /// The stream of a draw for tensor or layer `index`; position = row x width + column.
+    #[must_use]
+    pub fn stream(&self, purpose: Purpose, index: u32) -> Stream {
+        let clock = self.step.0;
+        Key {
+            clock,
+            partition: self.partition.0,
+            index,
+            ..Key::new(self.seed, purpose)
+        }
+        .stream()
+    }
+}
+
+/// What a microbatch adds up to beside its gradient.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Outcome {
+    /// Rows evaluated.
+    pub samples: u64,
+    /// What the summed gradient is divided by at the step; the row count unless rows have weights.
+    pub weight: f64,
+    /// Sum of per-sample losses.
+    pub loss_sum: f64,
+}
+
+/// Takes gradients as a model makes them.
+pub trait Sink {
+    /// Where the gradient of the `k`-th microbatch goes: one value a parameter, in layout order, with
+    /// unspecified contents. The model writes all of it: the *sum* of per-sample gradients.
+    fn gradient(&mut self, k: usize) -> &mut [f32];
+
+    /// The gradient of the `k`-th microbatch is complete.
+    fn done(&mut self, k: usize, outcome: Outcome);
+}
+
+/// How well some rows are predicted.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Score {
+    /// Rows scored.
+    pub rows: u64,
+    /// Rows whose class was predicted; `None` for models without classes.
+    pub correct: Option<u64>,
+    /// Sum of per-sample losses, added row by row.
+    pub loss_sum: f64,
+}
+
+/// Memory a model keeps between evaluations, so that steps allocate nothing. Contents never
+/// influence results.
+pub type Workspace = Box<dyn Any + Send>;
+
+/// Why a model could not be evaluated.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct ModelError(pub String);
+
+/// A model: pure, single-threaded, and the same bits for the same input wherever it runs.
+pub trait Model: Send + Sync {
+    /// Named tensors in flatten order.
+    fn entries(&self) -> Vec<Entry>;
+
+    /// Writes the initial weights, keyed by `seed` and tensor number.
+    fn initialise(&self, seed: u64, weights: &mut [f32]);
+
+    /// A fresh workspace.
+    fn workspace(&self) -> Workspace;
+
+    /// Gradients of the microbatches, each into its place in `sink`, in ascending order.
+    ///
+    /// # Errors
+    /// Rows that do not fit the model; nothing may be used of what the sink got then.
+    fn evaluate(
+        &self,
+        weights: &[f32],
+        microbatches: &[Microbatch<'_>],
+        workspace: &mut Workspace,
+        sink: &mut dyn Sink,
+    ) -> Result<(), ModelError>;
+
+    /// Scores rows without dropout or other draws.
+    ///
+    /// # Errors
+    /// Rows that do not fit the model.
+    fn score(
+        &self,
+        weights: &[f32],
+        batch: &Batch,
+        workspace: &mut Workspace,
+    ) -> Result<Score, ModelError>;
+}
