@@ -6,6 +6,7 @@
 
 pub mod id;
 pub mod layout;
+pub mod ledger;
 pub mod random;
 pub mod sampling;
 pub mod time;
