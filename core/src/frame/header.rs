@@ -1,0 +1,113 @@
+//! The header of a data frame: what a piece of a tensor is, and where it belongs.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use super::FrameError;
+use crate::id::{Incarnation, MapNumber, RunId, Step, Timeline, View};
+use crate::tree::Node;
+
+/// What a tensor is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Kind {
+    /// A summed gradient of a tree node, towards a slice.
+    Gradient,
+    /// A summed weight difference after a communication window.
+    Delta,
+    /// What a slot owns between steps.
+    SlotState,
+    /// The weights of a slice at a step.
+    Weights,
+    /// Per-block values of a vote.
+    Vote,
+}
+
+/// How the values are written in the payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Encoding {
+    /// Raw little-endian f32.
+    F32,
+    /// The upper half of each f32.
+    Bf16,
+    /// Eight-bit integers with a scale a group.
+    Int8,
+    /// Indices and values of the largest entries.
+    TopK,
+    /// Whole rows of a tensor that is mostly zero.
+    SparseRows,
+}
+
+/// Header of one piece of a tensor; all pieces of a tensor differ only in `offset`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DataHeader {
+    /// The run.
+    pub run: RunId,
+    /// What the tensor is.
+    pub kind: Kind,
+    /// Branch of the run's history; receivers drop lower ones.
+    pub timeline: Timeline,
+    /// Number of the slice layout.
+    pub map: MapNumber,
+    /// Who serves the slice, as the sender believes.
+    pub view: View,
+    /// Life of the sending process.
+    pub incarnation: Incarnation,
+    /// Number of the tensor on its link, from 0; set by the link.
+    pub sequence: u64,
+    /// The step, or in asynchronous modes the slot's clock.
+    pub step: Step,
+    /// Version of the slice that the tensor was computed from, in asynchronous modes.
+    pub based_on: Option<Step>,
+    /// The tree node that is summed, for gradients, deltas and slot state.
+    pub node: Option<Node>,
+    /// The blocks of the layout that the tensor covers.
+    pub blocks: Range<usize>,
+    /// First value of this piece within the tensor.
+    pub offset: u64,
+    /// Number of values of the whole tensor.
+    pub total: u64,
+    /// How the payload is written.
+    pub encoding: Encoding,
+    /// Samples summed.
+    pub samples: u64,
+    /// Weight summed; the divisor of the sum.
+    pub weight: f64,
+    /// Loss summed over the samples.
+    pub loss_sum: f64,
+}
+
+impl DataHeader {
+    /// Checks the header against the length of its payload in bytes and returns the number of
+    /// values in the piece. Only f32 is defined so far.
+    pub fn check(&self, payload: usize) -> Result<usize, FrameError> {
+        let fault = |text: String| Err(FrameError::Data(text));
+        match self.encoding {
+            Encoding::F32 => {}
+            Encoding::Bf16 | Encoding::Int8 | Encoding::TopK | Encoding::SparseRows => {
+                return fault(format!("encoding {:?} is not supported", self.encoding));
+            }
+        }
+        if !payload.is_multiple_of(4) {
+            return fault(format!("{payload} bytes are no whole number of f32"));
+        }
+        let values = payload / 4;
+        if values == 0 && self.total > 0 {
+            return fault("a piece without values".into());
+        }
+        match self.offset.checked_add(values as u64) {
+            Some(end) if end <= self.total => Ok(values),
+            Some(_) | None => fault(format!(
+                "values {}+{values} of a tensor of {}",
+                self.offset, self.total
+            )),
+        }
+    }
+
+    /// Whether this piece belongs to the same tensor of a link as `other`.
+    #[must_use]
+    pub fn continues(&self, other: &Self) -> bool {
+        (self.kind, self.sequence, self.total) == (other.kind, other.sequence, other.total)
+    }
+}
