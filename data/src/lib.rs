@@ -1,1 +1,19 @@
-//! Placeholder.
+//! Where rows come from: readers that give exact values, or a refusal that names the place.
+//!
+//! Every source ends in dense tables with a manifest; nothing is guessed twice. What a reader
+//! cannot read exactly it refuses before the first step, naming file, line or row, column and
+//! value: a worker must never train on numbers that another worker does not see.
+
+pub mod csv;
+pub mod digits;
+mod input;
+mod labels;
+mod number;
+mod rows;
+pub mod split;
+pub mod table;
+
+pub use labels::{ClassRule, Target};
+pub use rows::Rows;
+pub use split::Holdout;
+pub use table::{Origin, Subset, Table};
