@@ -7,6 +7,7 @@
 pub mod frame;
 pub mod handshake;
 pub mod id;
+pub mod job;
 pub mod layout;
 pub mod ledger;
 pub mod random;
