@@ -4,4 +4,6 @@
 //! no reduction whose order could change.
 
 pub mod dataset;
+pub mod math;
 pub mod model;
+pub mod models;

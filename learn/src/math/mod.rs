@@ -1,0 +1,19 @@
+//! The arithmetic that decides bits: every function here gives the same bits on every processor.
+//!
+//! Only additions, multiplications, divisions and comparisons in a written order, and the matrix
+//! product of `matrixmultiply`. Deliberately absent: fused multiply-add, the platform's own
+//! exponential, and any sum whose order a compiler or a thread could choose.
+
+mod activation;
+mod exponential;
+mod float;
+mod loss;
+mod product;
+mod sum;
+
+pub use activation::{Activation, dropout_mask};
+pub use exponential::{exp, exp_each, sigmoid, sigmoid_each, tanh, tanh_each};
+pub use float::Float;
+pub use loss::{cross_entropy, log_softmax, squared_error};
+pub use product::{Write, multiply, view};
+pub use sum::{add_bias, sum, sum_rows};

@@ -1,0 +1,76 @@
+//! Sums in one written order: the only places where many values become one.
+
+use super::Float;
+
+/// Partial sums of [`sum`]; part of the numerics, not a tuning knob.
+const LANES: usize = 16;
+
+/// Sum of a slice: value `i` goes to lane `i % 16`, then the lanes are added from the first to the
+/// last. Sixteen chains instead of one let it vectorise without changing the order.
+#[must_use]
+pub fn sum<F: Float>(values: &[F]) -> F {
+    let mut lanes = [F::ZERO; LANES];
+    let (chunks, rest) = values.as_chunks::<LANES>();
+    for chunk in chunks {
+        for (lane, value) in lanes.iter_mut().zip(chunk) {
+            *lane += *value;
+        }
+    }
+    for (lane, value) in lanes.iter_mut().zip(rest) {
+        *lane += *value;
+    }
+    lanes.into_iter().fold(F::ZERO, |total, lane| total + lane)
+}
+
+/// Writes the sum of the rows of a row-major matrix to `into`, from the first row to the last.
+/// Without rows that is zero.
+pub fn sum_rows<F: Float>(matrix: &[F], into: &mut [F]) {
+    let mut rows = matrix.chunks_exact(into.len().max(1));
+    match rows.next() {
+        Some(first) => into.copy_from_slice(first),
+        None => into.fill(F::ZERO),
+    }
+    for row in rows {
+        for (sum, value) in into.iter_mut().zip(row) {
+            *sum += *value;
+        }
+    }
+}
+
+/// Adds `bias` to every row of a row-major matrix.
+pub fn add_bias<F: Float>(matrix: &mut [F], bias: &[F]) {
+    for row in matrix.chunks_exact_mut(bias.len().max(1)) {
+        for (value, bias) in row.iter_mut().zip(bias) {
+            *value += *bias;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_order_is_the_written_one() {
+        let values: Vec<f32> = (0..37u8).map(|i| 1.0 / (1.0 + f32::from(i))).collect();
+        let lane = |l: usize| {
+            (l..37)
+                .step_by(16)
+                .fold(0.0f32, |total, i| total + values[i])
+        };
+        let expected = (0..16).fold(0.0f32, |total, l| total + lane(l));
+        assert_eq!(sum(&values).to_bits(), expected.to_bits());
+
+        let big = 1e8f32;
+        let mut columns = [0.0; 2];
+        sum_rows(&[big, 1.0, 3.0, big, -big, -big], &mut columns);
+        assert_eq!(columns, [(big + 3.0) - big, (1.0 + big) - big]);
+    }
+
+    #[test]
+    fn no_rows_sum_to_zero() {
+        let mut columns = [7.0f32; 2];
+        sum_rows(&[], &mut columns);
+        assert_eq!((columns, sum::<f32>(&[])), ([0.0; 2], 0.0));
+    }
+}

@@ -1,0 +1,280 @@
+//! Dense layers, evaluated by hand: the engine of the built-in models.
+//!
+//! A row's activations do not depend on the rows beside it, so all microbatches of a call run
+//! forward and back as one product, and only the weight gradients are made one microbatch at a
+//! time, straight into the sink.
+
+use std::ops::Range;
+
+use resilin_core::layout::{Entry, Role};
+use resilin_core::random::Purpose;
+
+use super::Rows;
+use super::initial::Initial;
+use super::pass::Scratch;
+use crate::dataset::{Batch, TargetKind};
+use crate::math::{Activation, Write, multiply, sum_rows, view};
+use crate::model::{Microbatch, ModelError, Outcome, Score, Sink, Workspace};
+
+/// Rows that run as one product, unless a single microbatch has more: keeps activations in cache
+/// and bounds the workspace.
+const GROUP_ROWS: usize = 1024;
+
+/// How weights start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Start {
+    /// At zero.
+    Zero,
+    /// At random, as suits the activation that follows.
+    Random,
+}
+
+/// What the layers look like.
+pub(super) struct LayersConfig {
+    pub(super) rows: Rows,
+    pub(super) hidden: Vec<usize>,
+    pub(super) activation: Activation,
+    pub(super) dropout: f32,
+    pub(super) bias: bool,
+    pub(super) start: Start,
+}
+
+impl LayersConfig {
+    /// One layer from inputs to outputs.
+    pub(super) fn flat(rows: Rows) -> Self {
+        Self {
+            rows,
+            hidden: Vec::new(),
+            activation: Activation::Relu,
+            dropout: 0.0,
+            bias: true,
+            start: Start::Random,
+        }
+    }
+}
+
+/// Where a layer's tensors lie in the flat vector.
+pub(super) struct Dense {
+    pub(super) inputs: usize,
+    pub(super) outputs: usize,
+    pub(super) weight: Range<usize>,
+    pub(super) bias: Option<Range<usize>>,
+}
+
+/// Dense layers with a loss at the end.
+pub(super) struct Layers {
+    pub(super) config: LayersConfig,
+    pub(super) dense: Vec<Dense>,
+}
+
+impl Layers {
+    pub(super) fn new(config: LayersConfig) -> Result<Self, ModelError> {
+        let widths: Vec<usize> = std::iter::once(config.rows.width)
+            .chain(config.hidden.iter().copied())
+            .chain([config.rows.outputs()])
+            .collect();
+        if widths.contains(&0) {
+            return Err(ModelError(format!(
+                "layer widths {widths:?}: every layer needs at least one value"
+            )));
+        }
+        if !(0.0..1.0).contains(&config.dropout) {
+            return Err(ModelError(format!(
+                "dropout {}: choose a rate from 0 to below 1",
+                config.dropout
+            )));
+        }
+        let mut end = 0;
+        let mut take = |length: usize| {
+            end += length;
+            end - length..end
+        };
+        let dense = widths
+            .windows(2)
+            .map(|pair| Dense {
+                inputs: pair[0],
+                outputs: pair[1],
+                weight: take(pair[0] * pair[1]),
+                bias: config.bias.then(|| take(pair[1])),
+            })
+            .collect();
+        Ok(Self { config, dense })
+    }
+
+    pub(super) fn entries(&self) -> Vec<Entry> {
+        let entry = |name, shape| Entry {
+            name,
+            shape,
+            role: Role::Trained,
+        };
+        let mut entries = Vec::new();
+        for (number, layer) in self.dense.iter().enumerate() {
+            let shape = vec![layer.inputs, layer.outputs];
+            entries.push(entry(format!("layer{number}.weight"), shape));
+            if layer.bias.is_some() {
+                entries.push(entry(format!("layer{number}.bias"), vec![layer.outputs]));
+            }
+        }
+        entries
+    }
+
+    pub(super) fn initialise(&self, seed: u64, weights: &mut [f32]) {
+        let mut tensor = 0;
+        for (number, layer) in self.dense.iter().enumerate() {
+            let initial = match self.config.start {
+                Start::Zero => Initial::Zero,
+                Start::Random => Initial::before(self.activation(number)),
+            };
+            initial.fill(
+                seed,
+                tensor,
+                layer.inputs,
+                &mut weights[layer.weight.clone()],
+            );
+            tensor += 1;
+            if let Some(bias) = &layer.bias {
+                weights[bias.clone()].fill(0.0);
+                tensor += 1;
+            }
+        }
+    }
+
+    /// What follows layer `number`; nothing after the last.
+    pub(super) fn activation(&self, number: usize) -> Option<Activation> {
+        (number + 1 < self.dense.len()).then_some(self.config.activation)
+    }
+
+    pub(super) fn workspace(&self) -> Workspace {
+        Box::new(Scratch::default())
+    }
+
+    pub(super) fn evaluate(
+        &self,
+        weights: &[f32],
+        microbatches: &[Microbatch<'_>],
+        workspace: &mut Workspace,
+        sink: &mut dyn Sink,
+    ) -> Result<(), ModelError> {
+        for microbatch in microbatches {
+            self.config.rows.check(microbatch.batch)?;
+        }
+        let scratch = scratch(workspace);
+        let mut first = 0;
+        while first < microbatches.len() {
+            let last = first + group(&microbatches[first..]);
+            self.evaluate_group(
+                weights,
+                &microbatches[first..last],
+                scratch,
+                |k, s, rows, outcome| {
+                    self.write_gradient(s, rows, sink.gradient(first + k));
+                    sink.done(first + k, outcome);
+                },
+            );
+            first = last;
+        }
+        Ok(())
+    }
+
+    /// Runs forward and back and calls `each` for every microbatch with its range of rows.
+    fn evaluate_group(
+        &self,
+        weights: &[f32],
+        microbatches: &[Microbatch<'_>],
+        scratch: &mut Scratch,
+        mut each: impl FnMut(usize, &Scratch, Range<usize>, Outcome),
+    ) {
+        scratch.load(self, microbatches.iter().map(|m| m.batch));
+        for (number, _) in self.dense.iter().enumerate() {
+            scratch.forward(self, weights, number);
+            if number + 1 < self.dense.len() && self.config.dropout > 0.0 {
+                let index = u32::try_from(number).expect("layers are few");
+                let streams = microbatches
+                    .iter()
+                    .map(|m| (m.batch.rows, m.stream(Purpose::Dropout, index)));
+                scratch.drop_out(self, number, streams);
+            }
+        }
+        scratch.losses.clear();
+        let mut start = 0;
+        for Microbatch { batch, .. } in microbatches {
+            let rows = start..start + batch.rows;
+            let loss_sum = scratch.pull_loss(self, rows.clone(), &batch.targets);
+            scratch.losses.push(loss_sum);
+            start = rows.end;
+        }
+        for number in (1..self.dense.len()).rev() {
+            scratch.backward(self, weights, number);
+        }
+        let mut start = 0;
+        for (k, Microbatch { batch, .. }) in microbatches.iter().enumerate() {
+            let rows = start..start + batch.rows;
+            start = rows.end;
+            let outcome = Outcome {
+                samples: batch.rows as u64,
+                weight: batch.rows as f64,
+                loss_sum: scratch.losses[k],
+            };
+            each(k, scratch, rows, outcome);
+        }
+    }
+
+    /// Writes the gradient of some rows: x^T dy for each weight, the sum of dy's rows for each bias.
+    fn write_gradient(&self, scratch: &Scratch, rows: Range<usize>, gradient: &mut [f32]) {
+        let count = rows.len();
+        for (number, layer) in self.dense.iter().enumerate() {
+            let below =
+                &scratch.input(self, number)[rows.start * layer.inputs..rows.end * layer.inputs];
+            let above =
+                &scratch.gradient(number)[rows.start * layer.outputs..rows.end * layer.outputs];
+            multiply(
+                view(below, count, layer.inputs).reversed_axes(),
+                view(above, count, layer.outputs),
+                &mut gradient[layer.weight.clone()],
+                Write::Replace,
+            );
+            if let Some(bias) = &layer.bias {
+                sum_rows(above, &mut gradient[bias.clone()]);
+            }
+        }
+    }
+
+    pub(super) fn score(
+        &self,
+        weights: &[f32],
+        batch: &Batch,
+        workspace: &mut Workspace,
+    ) -> Result<Score, ModelError> {
+        self.config.rows.check(batch)?;
+        let scratch = scratch(workspace);
+        scratch.load(self, std::iter::once(batch));
+        for number in 0..self.dense.len() {
+            scratch.forward(self, weights, number);
+        }
+        let correct = match self.config.rows.targets {
+            TargetKind::Classes(_) => Some(scratch.count_correct(self, &batch.targets)),
+            TargetKind::Values(_) => None,
+        };
+        Ok(Score {
+            rows: batch.rows as u64,
+            correct,
+            loss_sum: scratch.pull_loss(self, 0..batch.rows, &batch.targets),
+        })
+    }
+}
+
+/// How many of the first microbatches run together: at least one.
+fn group(microbatches: &[Microbatch<'_>]) -> usize {
+    let mut rows = 0;
+    let fitting = microbatches.iter().take_while(|m| {
+        rows += m.batch.rows;
+        rows <= GROUP_ROWS
+    });
+    fitting.count().max(1)
+}
+
+fn scratch(workspace: &mut Workspace) -> &mut Scratch {
+    workspace
+        .downcast_mut()
+        .expect("a workspace is used with the model that made it")
+}

@@ -1,0 +1,54 @@
+//! The built-in models. All three are dense layers over one engine, `layers`, written by hand on
+//! the functions of [`crate::math`] for speed; tests hold them equal to the tape.
+
+mod initial;
+mod layers;
+mod linear;
+mod mlp;
+mod pass;
+mod rows;
+mod softmax;
+
+pub use linear::{Linear, LinearConfig};
+pub use mlp::{Mlp, MlpConfig};
+pub use rows::Rows;
+pub use softmax::{Softmax, SoftmaxConfig};
+
+/// Implements `Model` for a struct with a field `layers` by handing every call on.
+macro_rules! model_of_layers {
+    ($model:ident) => {
+        impl $crate::model::Model for $model {
+            fn entries(&self) -> Vec<resilin_core::layout::Entry> {
+                self.layers.entries()
+            }
+
+            fn initialise(&self, seed: u64, weights: &mut [f32]) {
+                self.layers.initialise(seed, weights);
+            }
+
+            fn workspace(&self) -> $crate::model::Workspace {
+                self.layers.workspace()
+            }
+
+            fn evaluate(
+                &self,
+                weights: &[f32],
+                microbatches: &[$crate::model::Microbatch<'_>],
+                workspace: &mut $crate::model::Workspace,
+                sink: &mut dyn $crate::model::Sink,
+            ) -> Result<(), $crate::model::ModelError> {
+                self.layers.evaluate(weights, microbatches, workspace, sink)
+            }
+
+            fn score(
+                &self,
+                weights: &[f32],
+                batch: &$crate::dataset::Batch,
+                workspace: &mut $crate::model::Workspace,
+            ) -> Result<$crate::model::Score, $crate::model::ModelError> {
+                self.layers.score(weights, batch, workspace)
+            }
+        }
+    };
+}
+use model_of_layers;

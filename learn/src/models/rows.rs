@@ -1,0 +1,78 @@
+//! What rows a model takes, checked before any arithmetic.
+
+use crate::dataset::{Batch, TargetKind, Targets};
+use crate::model::ModelError;
+
+/// The rows that a model takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rows {
+    /// Values in a row.
+    pub width: usize,
+    /// Classes, or values a row.
+    pub targets: TargetKind,
+}
+
+impl Rows {
+    /// Values that a model gives for a row: one a class, or one a target value.
+    #[must_use]
+    pub fn outputs(self) -> usize {
+        match self.targets {
+            TargetKind::Classes(count) | TargetKind::Values(count) => count as usize,
+        }
+    }
+
+    /// Whether a batch has such rows.
+    ///
+    /// # Errors
+    /// No row, another width, another kind or number of targets, or a class out of range.
+    pub fn check(self, batch: &Batch) -> Result<(), ModelError> {
+        let Batch {
+            rows,
+            width,
+            features,
+            targets,
+        } = batch;
+        if *rows == 0 {
+            return refuse("a batch without rows; leave empty microbatches out".into());
+        }
+        if *width != self.width || features.len() != rows * width {
+            return refuse(format!(
+                "{rows} rows of {width} values ({} in all) for a model of {} inputs; give the model the data's width",
+                features.len(),
+                self.width
+            ));
+        }
+        match (targets, self.targets) {
+            (Targets::Classes(classes), TargetKind::Classes(count)) => {
+                if classes.len() != *rows {
+                    return refuse(format!("{} classes for {rows} rows", classes.len()));
+                }
+                match classes.iter().find(|class| **class >= count) {
+                    Some(class) => refuse(format!(
+                        "class {class} for a model of {count} classes; classes count from 0"
+                    )),
+                    None => Ok(()),
+                }
+            }
+            (Targets::Values { width, values }, TargetKind::Values(count)) => {
+                if *width != count as usize || values.len() != rows * width {
+                    return refuse(format!(
+                        "{} target values ({width} a row) for {rows} rows and a model of {count} outputs",
+                        values.len()
+                    ));
+                }
+                Ok(())
+            }
+            (Targets::Classes(_), TargetKind::Values(_)) => {
+                refuse("classes for a model of values; use `softmax` or `mlp`".into())
+            }
+            (Targets::Values { .. }, TargetKind::Classes(_)) => {
+                refuse("values for a model of classes; use `linear` or `mlp`".into())
+            }
+        }
+    }
+}
+
+fn refuse(message: String) -> Result<(), ModelError> {
+    Err(ModelError(message))
+}

@@ -1,0 +1,43 @@
+//! `softmax`: logistic regression over classes with cross-entropy.
+
+use super::layers::{Layers, LayersConfig, Start};
+use super::{Rows, model_of_layers};
+use crate::dataset::TargetKind;
+use crate::model::ModelError;
+
+/// What a softmax regression looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SoftmaxConfig {
+    /// Values in a row.
+    pub inputs: usize,
+    /// Number of classes.
+    pub classes: u32,
+    /// Whether each class has a bias.
+    pub bias: bool,
+}
+
+/// Logistic regression; all weights start at zero, so that the seed does not matter.
+pub struct Softmax {
+    layers: Layers,
+}
+
+impl Softmax {
+    /// The model of a configuration.
+    ///
+    /// # Errors
+    /// No input or no class.
+    pub fn new(config: SoftmaxConfig) -> Result<Self, ModelError> {
+        let rows = Rows {
+            width: config.inputs,
+            targets: TargetKind::Classes(config.classes),
+        };
+        let layers = Layers::new(LayersConfig {
+            bias: config.bias,
+            start: Start::Zero,
+            ..LayersConfig::flat(rows)
+        })?;
+        Ok(Self { layers })
+    }
+}
+
+model_of_layers!(Softmax);
