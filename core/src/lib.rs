@@ -10,10 +10,13 @@ pub mod id;
 pub mod job;
 pub mod layout;
 pub mod ledger;
+pub mod machine;
+pub mod message;
 pub mod random;
 pub mod sampling;
 pub mod time;
 pub mod tree;
+pub mod vote;
 
 pub use id::{
     Generation, Incarnation, LinkId, MapNumber, PartitionId, RunId, SliceId, Step, Tensor,

@@ -205,6 +205,23 @@ impl Tree {
         nodes
     }
 
+    /// Adds up values that some nodes have, in the order of the tree; `None` if none has one. This
+    /// and the tensors' sum are the only ways that floats are added across partitions.
+    #[must_use]
+    pub fn sum(self, value: &impl Fn(Node) -> Option<f64>) -> Option<f64> {
+        fn below(node: Node, value: &impl Fn(Node) -> Option<f64>) -> Option<f64> {
+            if let Some(own) = value(node) {
+                return Some(own);
+            }
+            let (left, right) = node.children()?;
+            match (below(left, value), below(right, value)) {
+                (Some(left), Some(right)) => Some(left + right),
+                (left, right) => left.or(right),
+            }
+        }
+        below(self.root(), value)
+    }
+
     fn collect(self, node: Node, held: &PartitionSet, all: &PartitionSet, out: &mut Vec<Node>) {
         let mut below = (node.first()..node.end().min(self.partitions))
             .map(PartitionId)

@@ -1,0 +1,340 @@
+//! **Fleet**: which processes live. It numbers their lives, extends their leases and fences them.
+//!
+//! Liveness is by time of arrival, never by counted ticks, and is extended by the coordinator's own
+//! stall. A reset link is reason enough to ask somebody else at once; what a lost process still
+//! sends is judged by what it is (PROTOCOL 6, 8).
+
+use std::collections::BTreeMap;
+
+use crate::id::{Incarnation, LinkId};
+use crate::message::{CoordinatorSays, WorkerSays};
+use crate::time::{Span, Time};
+
+/// What happens to the fleet.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// A worker process passed the handshake on a control link.
+    Joined {
+        /// The link.
+        link: LinkId,
+        /// What people call it: host and process id.
+        name: String,
+    },
+    /// It speaks.
+    Said(LinkId, WorkerSays),
+    /// Its link is gone.
+    LinkDown(LinkId),
+    /// The job has something to say to a member.
+    Say(Incarnation, CoordinatorSays),
+    /// The deadline passed.
+    Tick,
+}
+
+/// Why a member no longer counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Cause {
+    /// Its control link was reset: killed, crashed or cut off.
+    LinkReset,
+    /// Nothing was heard of it for a lease: frozen or cut off.
+    LeaseExpired,
+    /// It said that it leaves.
+    Left,
+}
+
+impl Cause {
+    /// The word in logs and events.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::LinkReset => "link-reset",
+            Self::LeaseExpired => "lease-expired",
+            Self::Left => "left",
+        }
+    }
+}
+
+/// What a job learns of its members.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Member {
+    /// A new life.
+    Up {
+        /// Its number.
+        incarnation: Incarnation,
+        /// What people call it.
+        name: String,
+    },
+    /// It speaks.
+    Said(Incarnation, WorkerSays),
+    /// It no longer counts.
+    Down(Incarnation, Cause),
+}
+
+/// What the shell does for the fleet.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Tell the process on this link its number.
+    Welcome(LinkId, Incarnation),
+    /// Send on a control link.
+    Send(LinkId, CoordinatorSays),
+    /// Close a control link, after what was sent.
+    Close(LinkId),
+    /// Tell the job.
+    Member(Member),
+}
+
+#[derive(Clone, Debug)]
+struct Process {
+    link: LinkId,
+    expires: Time,
+}
+
+/// The machine of all member processes.
+pub struct Fleet {
+    lease: Span,
+    last: Incarnation,
+    processes: BTreeMap<Incarnation, Process>,
+    links: BTreeMap<LinkId, Incarnation>,
+    swept: Option<Time>,
+}
+
+impl Fleet {
+    /// A fleet under a reign that is durable already (PROTOCOL 1).
+    #[must_use]
+    pub fn new(reign: u64, lease: Span) -> Self {
+        let last = Incarnation { reign, number: 0 };
+        Self {
+            lease,
+            last,
+            processes: BTreeMap::new(),
+            links: BTreeMap::new(),
+            swept: None,
+        }
+    }
+
+    /// Takes one event.
+    pub fn step(&mut self, now: Time, event: Event, effects: &mut Vec<Effect>) {
+        self.forgive_stall(now);
+        match event {
+            Event::Joined { link, name } => self.joined(now, link, name, effects),
+            Event::Said(link, says) => self.said(now, link, says, effects),
+            Event::LinkDown(link) => {
+                if let Some(incarnation) = self.links.get(&link).copied() {
+                    self.down(incarnation, Cause::LinkReset, effects);
+                }
+            }
+            Event::Say(incarnation, says) => {
+                if let Some(process) = self.processes.get(&incarnation) {
+                    effects.push(Effect::Send(process.link, says));
+                }
+            }
+            Event::Tick => {}
+        }
+        self.expire(now, effects);
+        self.check_invariants();
+    }
+
+    /// When `Tick` is due: often enough that a late one shows (PROTOCOL 5).
+    #[must_use]
+    pub fn deadline(&self) -> Option<Time> {
+        self.swept.map(|swept| swept + self.lease.part(4))
+    }
+
+    /// Live processes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.processes.len()
+    }
+
+    /// Whether no process lives.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.processes.is_empty()
+    }
+
+    /// A sweep that comes late by more than a quarter lease was this process's own stall: messages
+    /// may lie unread, so nobody is expired for a full lease.
+    fn forgive_stall(&mut self, now: Time) {
+        let quarter = self.lease.part(4);
+        let late = self
+            .swept
+            .is_some_and(|swept| now.since(swept) > quarter.times(2));
+        if late {
+            for process in self.processes.values_mut() {
+                process.expires = process.expires.max(now + self.lease);
+            }
+        }
+    }
+
+    fn joined(&mut self, now: Time, link: LinkId, name: String, effects: &mut Vec<Effect>) {
+        self.last = self.last.next();
+        let incarnation = self.last;
+        self.processes.insert(
+            incarnation,
+            Process {
+                link,
+                expires: now + self.lease,
+            },
+        );
+        self.links.insert(link, incarnation);
+        effects.push(Effect::Welcome(link, incarnation));
+        effects.push(Effect::Member(Member::Up { incarnation, name }));
+    }
+
+    fn said(&mut self, now: Time, link: LinkId, says: WorkerSays, effects: &mut Vec<Effect>) {
+        let Some(incarnation) = self.links.get(&link).copied() else {
+            let cause = "this link's lease has ended".into();
+            effects.push(Effect::Send(link, CoordinatorSays::Fence { cause }));
+            effects.push(Effect::Close(link));
+            return;
+        };
+        let process = self
+            .processes
+            .get_mut(&incarnation)
+            .expect("a linked process lives");
+        process.expires = now + self.lease;
+        if says == WorkerSays::Leave {
+            self.down(incarnation, Cause::Left, effects);
+        } else {
+            effects.push(Effect::Member(Member::Said(incarnation, says)));
+        }
+    }
+
+    fn down(&mut self, incarnation: Incarnation, cause: Cause, effects: &mut Vec<Effect>) {
+        let process = self.processes.remove(&incarnation).expect("listed");
+        self.links.remove(&process.link);
+        match cause {
+            Cause::LinkReset => {}
+            Cause::LeaseExpired => {
+                let cause = "nothing was heard for a lease".into();
+                effects.push(Effect::Send(process.link, CoordinatorSays::Fence { cause }));
+                effects.push(Effect::Close(process.link));
+            }
+            Cause::Left => effects.push(Effect::Close(process.link)),
+        }
+        effects.push(Effect::Member(Member::Down(incarnation, cause)));
+    }
+
+    fn expire(&mut self, now: Time, effects: &mut Vec<Effect>) {
+        self.swept = Some(now);
+        let expired: Vec<Incarnation> = self
+            .processes
+            .iter()
+            .filter(|(_, process)| process.expires <= now)
+            .map(|(incarnation, _)| *incarnation)
+            .collect();
+        for incarnation in expired {
+            self.down(incarnation, Cause::LeaseExpired, effects);
+        }
+    }
+
+    /// What must hold after every event.
+    pub fn check_invariants(&self) {
+        assert_eq!(
+            self.processes.len(),
+            self.links.len(),
+            "one control link a process"
+        );
+        for (incarnation, process) in &self.processes {
+            assert_eq!(self.links.get(&process.link), Some(incarnation));
+            assert!(*incarnation <= self.last, "numbers are issued here only");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEASE: Span = Span::from_millis(1000);
+
+    fn at(millis: u64) -> Time {
+        Time(0) + Span::from_millis(millis)
+    }
+
+    fn incarnation(number: u32) -> Incarnation {
+        Incarnation { reign: 9, number }
+    }
+
+    fn beat() -> WorkerSays {
+        WorkerSays::Heartbeat {
+            generation: None,
+            step: None,
+            samples_per_s: 0.0,
+        }
+    }
+
+    fn run(fleet: &mut Fleet, now: Time, event: Event) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        fleet.step(now, event, &mut effects);
+        effects
+    }
+
+    fn join(fleet: &mut Fleet, now: Time, link: u64) -> Vec<Effect> {
+        run(
+            fleet,
+            now,
+            Event::Joined {
+                link: LinkId(link),
+                name: format!("w{link}"),
+            },
+        )
+    }
+
+    #[test]
+    fn every_life_has_a_number_of_its_own() {
+        let mut fleet = Fleet::new(9, LEASE);
+        for number in 1..=2 {
+            let (link, name) = (LinkId(number), format!("w{number}"));
+            let incarnation = incarnation(number as u32);
+            assert_eq!(
+                join(&mut fleet, at(0), number),
+                vec![
+                    Effect::Welcome(link, incarnation),
+                    Effect::Member(Member::Up { incarnation, name })
+                ]
+            );
+        }
+        let down = Effect::Member(Member::Down(incarnation(1), Cause::LinkReset));
+        assert_eq!(
+            run(&mut fleet, at(1), Event::LinkDown(LinkId(1))),
+            vec![down]
+        );
+        assert!(join(&mut fleet, at(2), 3).contains(&Effect::Welcome(LinkId(3), incarnation(3))));
+    }
+
+    #[test]
+    fn a_silent_member_is_fenced_after_a_lease_and_a_late_word_is_answered_by_a_fence() {
+        let mut fleet = Fleet::new(9, LEASE);
+        join(&mut fleet, at(0), 1);
+        join(&mut fleet, at(0), 2);
+        for millis in (250..1000).step_by(250) {
+            let said = run(&mut fleet, at(millis), Event::Said(LinkId(2), beat()));
+            assert_eq!(
+                said,
+                vec![Effect::Member(Member::Said(incarnation(2), beat()))]
+            );
+        }
+        let effects = run(&mut fleet, at(1000), Event::Tick);
+        let down = Effect::Member(Member::Down(incarnation(1), Cause::LeaseExpired));
+        assert!(effects.contains(&down), "{effects:?}");
+        let late = run(&mut fleet, at(1001), Event::Said(LinkId(1), beat()));
+        assert!(matches!(
+            &late[0],
+            Effect::Send(LinkId(1), CoordinatorSays::Fence { .. })
+        ));
+        assert_eq!(late[1], Effect::Close(LinkId(1)));
+    }
+
+    #[test]
+    fn the_coordinators_own_stall_expires_nobody() {
+        let mut fleet = Fleet::new(9, LEASE);
+        join(&mut fleet, at(0), 1);
+        assert_eq!(run(&mut fleet, at(5000), Event::Tick), vec![]);
+        assert_eq!(fleet.len(), 1);
+        for millis in (5250..6000).step_by(250) {
+            assert_eq!(run(&mut fleet, at(millis), Event::Tick), vec![]);
+        }
+        run(&mut fleet, at(6000), Event::Tick);
+        assert!(fleet.is_empty());
+    }
+}

@@ -1,0 +1,10 @@
+//! The state machines. Each has `step(now, event, &mut effects)` and `deadline()`; it decides, and
+//! the shell or the simulator does.
+
+pub mod fleet;
+mod rules;
+pub mod saver;
+pub mod shard;
+pub mod worker;
+
+pub use rules::Rules;

@@ -1,0 +1,60 @@
+//! What the coordinator may order: cuts, rest, and the end of things it waited for.
+
+use super::{Effect, Phase, Shard};
+use crate::id::Step;
+use crate::message::ShardOrder;
+
+impl Shard {
+    pub(super) fn order(&mut self, order: ShardOrder, effects: &mut Vec<Effect>) {
+        match order {
+            ShardOrder::RequestCut => self.wanted.cut = true,
+            ShardOrder::RequestStop => self.wanted.stop = true,
+            ShardOrder::Seal => self.seal(effects),
+            ShardOrder::CutHere { step } => self.cut_here(step, effects),
+            ShardOrder::CutOver { step } => {
+                if self.cutting == Some(step) {
+                    self.cutting = None;
+                }
+            }
+            ShardOrder::Withhold { step } => {
+                if step == self.step && self.phase == Phase::Collecting {
+                    self.wanted.withheld = true;
+                    self.cast(Vec::new(), Vec::new(), effects);
+                    self.wanted.withheld = false;
+                }
+            }
+            ShardOrder::Evaluated { version } => {
+                if self.pinned == Some(version) {
+                    self.pinned = None;
+                    effects.push(Effect::Unpin(version));
+                    self.progress(effects);
+                }
+            }
+            ShardOrder::Recorded { before } => self.records.retain(|step, _| *step >= before),
+        }
+    }
+
+    /// Without a vote nothing more is accepted; with one the step may still be finished by all.
+    fn seal(&mut self, effects: &mut Vec<Effect>) {
+        self.sealing = true;
+        match self.phase {
+            Phase::Collecting | Phase::Combining => self.phase = Phase::Resting,
+            Phase::Voted | Phase::Applying(_) | Phase::Resting => {}
+        }
+        self.progress(effects);
+    }
+
+    /// The coordinator saw every slice at this version and at least one that rests there, so none
+    /// can leave it.
+    fn cut_here(&mut self, step: Step, effects: &mut Vec<Effect>) {
+        if step != self.step || self.cutting.is_some() {
+            return;
+        }
+        assert!(
+            !matches!(self.phase, Phase::Applying(_)),
+            "a resting slice withholds its vote"
+        );
+        self.phase = Phase::Resting;
+        self.cut(effects);
+    }
+}

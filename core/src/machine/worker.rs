@@ -1,0 +1,420 @@
+//! **Worker**: evaluates what it holds on the newest weights and sees to it that every slice has it.
+//!
+//! Done means that all slices are past the step, never that this worker thinks so (PROTOCOL 15):
+//! sums of a step are kept until the next version is there from every slice.
+
+mod evaluate;
+mod exchange;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::id::{Incarnation, MapNumber, PartitionId, SliceId, Step, Tensor, Timeline};
+use crate::machine::Rules;
+use crate::message::{
+    Assignment, CoordinatorSays, Lease, ShardSays, SliceView, TaskScore, Use, WorkerAsks,
+    WorkerSays,
+};
+use crate::time::Time;
+use crate::tree::{Node, PartitionSet};
+
+/// One evaluated subtree.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Computed {
+    /// The subtree.
+    pub node: Node,
+    /// Its summed gradient over the whole model.
+    pub tensor: Tensor,
+    /// Rows in it.
+    pub samples: u64,
+    /// What the sum is divided by, with the others'.
+    pub weight: f64,
+    /// Sum of losses, in tree order.
+    pub loss_sum: f64,
+    /// Leaves that are not finite, with the digest of their canonical bits.
+    pub non_finite: Vec<(PartitionId, [u8; 32])>,
+}
+
+/// What happens to a worker.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// The control link is open and the coordinator gave this identity.
+    Welcomed(Incarnation),
+    /// The control link is gone; the shell redials.
+    Orphaned,
+    /// The coordinator speaks.
+    Told(CoordinatorSays),
+    /// The link to a slice is open.
+    SliceUp(SliceId),
+    /// It is gone.
+    SliceDown(SliceId),
+    /// A slice speaks.
+    Heard(SliceId, ShardSays),
+    /// A slice's weights arrived whole.
+    Weights {
+        /// The slice.
+        slice: SliceId,
+        /// The branch of history.
+        timeline: Timeline,
+        /// The version.
+        step: Step,
+        /// What they were pulled for.
+        purpose: Use,
+    },
+    /// The answer to `Compute`, node by node; `last` ends it.
+    Computed {
+        /// The branch of history.
+        timeline: Timeline,
+        /// The step.
+        step: Step,
+        /// One of the nodes asked for.
+        computed: Computed,
+        /// Whether the work asked for is complete.
+        last: bool,
+    },
+    /// The answer to `Score`, task by task.
+    Scored {
+        /// The branch of history.
+        timeline: Timeline,
+        /// The version.
+        version: Step,
+        /// The task.
+        task: u32,
+        /// Its score.
+        score: TaskScore,
+    },
+    /// This process shall leave in peace (SIGTERM).
+    Terminate,
+    /// The deadline passed; carries the measured speed in samples a second.
+    Tick {
+        /// 0 when unknown.
+        samples_per_s: f64,
+    },
+}
+
+/// How a worker process ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// The run is over, or everything was handed over.
+    Done,
+    /// The coordinator does not accept this worker.
+    Refused(String),
+}
+
+/// What the shell does for a worker.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Tell the coordinator.
+    Say(WorkerSays),
+    /// Close the control link and all others, and join anew.
+    Rejoin,
+    /// Open a link to a slice; the shell redials until told to close it.
+    Dial(SliceView),
+    /// Close the link to a slice.
+    Hangup(SliceId),
+    /// Ask a slice.
+    Ask(SliceId, WorkerAsks),
+    /// Send a slice's part of a contribution.
+    Push {
+        /// The slice, under the view of the assignment.
+        view: SliceView,
+        /// The branch of history.
+        timeline: Timeline,
+        /// The slice layout.
+        map: MapNumber,
+        /// The step.
+        step: Step,
+        /// What is sent; its tensor stays here.
+        computed: Computed,
+    },
+    /// Evaluate the nodes on the weights of the step; answered by `Computed` for each.
+    Compute {
+        /// The branch of history.
+        timeline: Timeline,
+        /// The step.
+        step: Step,
+        /// Disjoint nodes.
+        nodes: Vec<Node>,
+    },
+    /// Score the tasks on the version; answered by `Scored` for each.
+    Score {
+        /// The branch of history.
+        timeline: Timeline,
+        /// The version.
+        version: Step,
+        /// Fixed ranges of test rows.
+        tasks: Vec<u32>,
+    },
+    /// Weights received for this use below this version are not needed any more.
+    Forget(Use, Step),
+    /// Give the tensor's memory back.
+    Free(Tensor),
+    /// End the process.
+    Exit(Exit),
+}
+
+#[derive(Clone, Debug)]
+struct Sum {
+    computed: Computed,
+    /// Slices that answered for it.
+    answered: BTreeSet<SliceId>,
+}
+
+/// The machine of one worker process.
+pub struct Worker {
+    rules: Rules,
+    data: String,
+    incarnation: Option<Incarnation>,
+    assignment: Option<Assignment>,
+    links: BTreeMap<SliceId, bool>,
+    step: Step,
+    /// Slices whose weights of a version are here.
+    here: BTreeMap<Step, BTreeSet<SliceId>>,
+    /// The step whose evaluation is under way; its answer may come after the step is over.
+    computing: Option<Step>,
+    sums: BTreeMap<Node, Sum>,
+    withheld: PartitionSet,
+    extra: PartitionSet,
+    evaluation: Option<evaluate::Evaluation>,
+    draining_since: Option<Time>,
+    retry_at: Option<Time>,
+    beat_at: Option<Time>,
+}
+
+impl Worker {
+    /// A worker of the run whose rows have the digest `data`.
+    #[must_use]
+    pub fn new(rules: Rules, data: String) -> Self {
+        Self {
+            rules,
+            data,
+            incarnation: None,
+            assignment: None,
+            links: BTreeMap::new(),
+            step: Step(0),
+            here: BTreeMap::new(),
+            computing: None,
+            sums: BTreeMap::new(),
+            withheld: PartitionSet::default(),
+            extra: PartitionSet::default(),
+            evaluation: None,
+            draining_since: None,
+            retry_at: None,
+            beat_at: None,
+        }
+    }
+
+    /// Takes one event.
+    pub fn step(&mut self, now: Time, event: Event, effects: &mut Vec<Effect>) {
+        match event {
+            Event::Welcomed(incarnation) => {
+                self.incarnation = Some(incarnation);
+                effects.push(Effect::Say(WorkerSays::Ready {
+                    data: self.data.clone(),
+                }));
+                self.beat_at = Some(now + self.rules.heartbeat());
+                if self.draining_since.is_some() {
+                    effects.push(Effect::Say(WorkerSays::Drain));
+                }
+            }
+            Event::Orphaned => (self.incarnation, self.beat_at) = (None, None),
+            Event::Told(says) => self.told(now, says, effects),
+            Event::SliceUp(slice) => self.slice_up(slice, effects),
+            Event::SliceDown(slice) => self.slice_down(slice),
+            Event::Heard(slice, says) => self.heard(slice, says, effects),
+            Event::Weights {
+                slice,
+                timeline,
+                step,
+                purpose,
+            } => {
+                self.weights(slice, timeline, step, purpose, effects);
+            }
+            Event::Computed {
+                timeline,
+                step,
+                computed,
+                last,
+            } => {
+                self.computed(timeline, step, computed, last, effects);
+            }
+            Event::Scored {
+                timeline,
+                version,
+                task,
+                score,
+            } => {
+                self.scored(timeline, version, task, score, effects);
+            }
+            Event::Terminate => self.drain(now, effects),
+            Event::Tick { samples_per_s } => self.tick(now, samples_per_s, effects),
+        }
+        self.advance(effects);
+        if self.retry_at.is_none() {
+            self.retry_at = Some(now + self.rules.retry());
+        }
+        self.check_invariants();
+    }
+
+    /// When `Tick` is due.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Time> {
+        let grace_over = self.draining_since.map(|since| since + self.rules.grace);
+        [self.retry_at, self.beat_at, grace_over]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// The step being worked on, once there is an assignment.
+    #[must_use]
+    pub fn open_step(&self) -> Option<Step> {
+        self.assignment.as_ref().map(|_| self.step)
+    }
+
+    fn told(&mut self, now: Time, says: CoordinatorSays, effects: &mut Vec<Effect>) {
+        match says {
+            CoordinatorSays::Assign(assignment) => self.assigned(assignment, effects),
+            CoordinatorSays::Evaluate {
+                timeline,
+                version,
+                tasks,
+            } => {
+                self.evaluate(timeline, version, tasks, effects);
+            }
+            CoordinatorSays::Reevaluate {
+                timeline,
+                step,
+                partition,
+            } => {
+                if self.timeline() == Some(timeline) && step == self.step {
+                    self.withheld = self.withheld.iter().filter(|p| *p != partition).collect();
+                    self.extra.insert(partition);
+                }
+            }
+            CoordinatorSays::Drain => self.drain(now, effects),
+            CoordinatorSays::Release | CoordinatorSays::Finished => {
+                effects.push(Effect::Exit(Exit::Done));
+            }
+            CoordinatorSays::Fence { .. } => {
+                self.incarnation = None;
+                self.drop_assignment(effects);
+                effects.push(Effect::Rejoin);
+            }
+            CoordinatorSays::Refuse { cause } => effects.push(Effect::Exit(Exit::Refused(cause))),
+        }
+    }
+
+    fn drain(&mut self, now: Time, effects: &mut Vec<Effect>) {
+        if self.draining_since.is_none() {
+            self.draining_since = Some(now);
+        }
+        effects.push(Effect::Say(WorkerSays::Drain));
+    }
+
+    fn timeline(&self) -> Option<Timeline> {
+        self.assignment.as_ref().map(|a| a.timeline)
+    }
+
+    fn assigned(&mut self, assignment: Assignment, effects: &mut Vec<Effect>) {
+        let known = self.assignment.as_ref();
+        if known.is_some_and(|known| known.generation >= assignment.generation) {
+            return;
+        }
+        let renewed = known.is_none_or(|known| known.timeline != assignment.timeline);
+        if known.is_some_and(|known| known.views != assignment.views) || renewed {
+            self.drop_assignment(effects);
+        }
+        let wanted = !assignment.leases.is_empty() || self.evaluation.is_some();
+        if wanted && self.links.is_empty() {
+            self.dial(&assignment, effects);
+        }
+        if !wanted {
+            self.hang_up(effects);
+        }
+        let first = assignment
+            .leases
+            .iter()
+            .map(|lease| lease.from)
+            .min()
+            .unwrap_or_default();
+        self.assignment = Some(assignment);
+        if renewed || (first > self.step && !self.holds(self.step)) {
+            self.go_to(first, effects);
+        }
+    }
+
+    fn dial(&mut self, assignment: &Assignment, effects: &mut Vec<Effect>) {
+        for view in &assignment.views {
+            self.links.insert(view.slice, false);
+            effects.push(Effect::Dial(view.clone()));
+        }
+    }
+
+    fn hang_up(&mut self, effects: &mut Vec<Effect>) {
+        for slice in std::mem::take(&mut self.links).into_keys() {
+            effects.push(Effect::Hangup(slice));
+        }
+        self.here.clear();
+        self.free_sums(effects);
+        effects.push(Effect::Forget(Use::Train, Step(u64::MAX)));
+    }
+
+    /// Nothing of another timeline or view is worth keeping.
+    fn drop_assignment(&mut self, effects: &mut Vec<Effect>) {
+        self.hang_up(effects);
+        self.assignment = None;
+        self.evaluation = None;
+    }
+
+    fn holds(&self, step: Step) -> bool {
+        self.leases().any(|lease| lease.covers(step))
+    }
+
+    fn leases(&self) -> impl Iterator<Item = &Lease> {
+        self.assignment
+            .iter()
+            .flat_map(|assignment| &assignment.leases)
+    }
+
+    fn tick(&mut self, now: Time, samples_per_s: f64, effects: &mut Vec<Effect>) {
+        if self.beat_at.is_some_and(|at| at <= now) {
+            self.beat_at = Some(now + self.rules.heartbeat());
+            let generation = self.assignment.as_ref().map(|a| a.generation);
+            let step = self.open_step();
+            effects.push(Effect::Say(WorkerSays::Heartbeat {
+                generation,
+                step,
+                samples_per_s,
+            }));
+            if self.draining_since.is_some() {
+                effects.push(Effect::Say(WorkerSays::Drain));
+            }
+        }
+        if self
+            .draining_since
+            .is_some_and(|since| since + self.rules.grace <= now)
+        {
+            effects.push(Effect::Say(WorkerSays::Leave));
+            effects.push(Effect::Exit(Exit::Done));
+        }
+        if self.retry_at.is_some_and(|at| at <= now) {
+            self.retry_at = Some(now + self.rules.retry());
+            self.ask_again(effects);
+        }
+    }
+
+    /// What must hold after every event.
+    pub fn check_invariants(&self) {
+        assert!(
+            self.here.len() <= 2,
+            "weights of the open step and the next, no others"
+        );
+        assert!(self.sums.len() <= self.rules.tree.partitions() as usize);
+        assert!(
+            self.assignment.is_some() || self.links.is_empty(),
+            "links without assignment"
+        );
+    }
+}

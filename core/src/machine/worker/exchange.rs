@@ -1,0 +1,316 @@
+//! The way of one step: pull, compute, push, and on to the next version.
+
+use std::collections::BTreeSet;
+
+use super::{Computed, Effect, PartitionSet, Sum, Worker};
+use crate::id::{SliceId, Step, Timeline};
+use crate::message::{ShardSays, Use, Verdict, WorkerAsks, WorkerSays};
+use crate::tree::Node;
+
+impl Worker {
+    pub(super) fn slice_up(&mut self, slice: SliceId, effects: &mut Vec<Effect>) {
+        if let Some(up) = self.links.get_mut(&slice) {
+            *up = true;
+            self.pull_missing(slice, effects);
+            self.evaluation_pull(slice, effects);
+        }
+    }
+
+    pub(super) fn slice_down(&mut self, slice: SliceId) {
+        if let Some(up) = self.links.get_mut(&slice) {
+            *up = false;
+        }
+        // What that slice answered may have been lost with it.
+        for sum in self.sums.values_mut() {
+            sum.answered.remove(&slice);
+        }
+    }
+
+    pub(super) fn heard(&mut self, slice: SliceId, says: ShardSays, effects: &mut Vec<Effect>) {
+        match says {
+            ShardSays::Coverage {
+                timeline,
+                step,
+                covered,
+            } => {
+                if self.timeline() == Some(timeline) && step == self.step {
+                    self.push_uncovered(slice, &covered, effects);
+                }
+            }
+            ShardSays::Answer {
+                timeline,
+                step,
+                node,
+                verdict,
+            } => {
+                if self.timeline() == Some(timeline) && step == self.step {
+                    self.answered(slice, node, verdict);
+                }
+            }
+            ShardSays::Gone {
+                timeline,
+                step,
+                at,
+                purpose,
+            } => {
+                if self.timeline() == Some(timeline) {
+                    self.gone(step, at, purpose, effects);
+                }
+            }
+        }
+    }
+
+    fn answered(&mut self, slice: SliceId, node: Node, verdict: Verdict) {
+        match verdict {
+            Verdict::Stored | Verdict::Covered | Verdict::StaleStep => {
+                if let Some(sum) = self.sums.get_mut(&node) {
+                    sum.answered.insert(slice);
+                }
+            }
+            // A newer assignment is on its way; its views say where to go.
+            Verdict::Superseded => {}
+            Verdict::Malformed => unreachable!("worker and shard count samples by one rule"),
+        }
+    }
+
+    fn gone(&mut self, step: Step, at: Step, purpose: Use, effects: &mut Vec<Effect>) {
+        match purpose {
+            Use::Train if step >= self.step && at > self.step => self.go_to(at, effects),
+            Use::Train => {}
+            Use::Evaluate => self.evaluation_gone(step, effects),
+        }
+    }
+
+    /// Begins work on `step`, whatever was before.
+    pub(super) fn go_to(&mut self, step: Step, effects: &mut Vec<Effect>) {
+        self.free_sums(effects);
+        self.here
+            .retain(|version, _| *version >= step && *version <= step.next());
+        self.step = step;
+        effects.push(Effect::Forget(Use::Train, step));
+        let up: Vec<SliceId> = self.up().collect();
+        for slice in up {
+            self.pull_missing(slice, effects);
+        }
+    }
+
+    pub(super) fn free_sums(&mut self, effects: &mut Vec<Effect>) {
+        for (_, sum) in std::mem::take(&mut self.sums) {
+            effects.push(Effect::Free(sum.computed.tensor));
+        }
+        self.withheld = PartitionSet::default();
+        self.extra = PartitionSet::default();
+    }
+
+    /// The slices that are linked.
+    pub(super) fn up(&self) -> impl Iterator<Item = SliceId> {
+        self.links
+            .iter()
+            .filter(|(_, up)| **up)
+            .map(|(slice, _)| *slice)
+    }
+
+    /// The open step's weights, or the next version's once these are here: the shard holds the
+    /// request until it exists, so that no round trip lies between two steps.
+    fn pull_missing(&self, slice: SliceId, effects: &mut Vec<Effect>) {
+        let here = |step| {
+            self.here
+                .get(&step)
+                .is_some_and(|slices| slices.contains(&slice))
+        };
+        for step in [self.step, self.step.next()] {
+            if step <= self.rules.last() && !here(step) {
+                return self.pull(slice, step, Use::Train, effects);
+            }
+        }
+    }
+
+    pub(super) fn pull(&self, slice: SliceId, step: Step, purpose: Use, effects: &mut Vec<Effect>) {
+        let Some(assignment) = &self.assignment else {
+            return;
+        };
+        if let Some(view) = assignment.views.iter().find(|view| view.slice == slice) {
+            let (timeline, map, view) = (assignment.timeline, assignment.map, view.view);
+            let pull = WorkerAsks::Pull {
+                timeline,
+                map,
+                view,
+                step,
+                purpose,
+            };
+            effects.push(Effect::Ask(slice, pull));
+        }
+    }
+
+    pub(super) fn weights(
+        &mut self,
+        slice: SliceId,
+        timeline: Timeline,
+        step: Step,
+        purpose: Use,
+        effects: &mut Vec<Effect>,
+    ) {
+        if self.timeline() != Some(timeline) {
+            return;
+        }
+        match purpose {
+            Use::Train => {
+                if step == self.step || step == self.step.next() {
+                    self.here.entry(step).or_default().insert(slice);
+                    self.pull_missing(slice, effects);
+                }
+            }
+            Use::Evaluate => self.evaluation_weights(slice, step, effects),
+        }
+    }
+
+    /// Moves on as far as what is here allows.
+    pub(super) fn advance(&mut self, effects: &mut Vec<Effect>) {
+        if self.complete(self.step.next()) {
+            self.go_to(self.step.next(), effects);
+        }
+        let ready = self.complete(self.step) && self.step < self.rules.last();
+        if self.computing.is_none() && ready {
+            self.compute(effects);
+        }
+        self.score(effects);
+    }
+
+    /// Whether every slice's weights of the version are here.
+    fn complete(&self, version: Step) -> bool {
+        let slices = usize::from(self.rules.slices.slices());
+        self.here
+            .get(&version)
+            .is_some_and(|here| here.len() == slices)
+    }
+
+    fn compute(&mut self, effects: &mut Vec<Effect>) {
+        let Some(timeline) = self.timeline() else {
+            return;
+        };
+        let with_samples = self.rules.sampling.with_samples(self.step);
+        let mut done = PartitionSet::default();
+        for node in self.sums.keys() {
+            done.insert_node(*node, &with_samples);
+        }
+        let leased = self.leases().filter(|lease| lease.covers(self.step));
+        let todo: PartitionSet = leased
+            .map(|lease| lease.partition)
+            .chain(self.extra.iter())
+            .filter(|p| with_samples.contains(*p))
+            .filter(|p| !self.withheld.contains(*p) && !done.contains(*p))
+            .collect();
+        if todo.is_empty() {
+            return;
+        }
+        let nodes = self.rules.tree.maximal_nodes(&todo, &with_samples);
+        self.computing = Some(self.step);
+        effects.push(Effect::Compute {
+            timeline,
+            step: self.step,
+            nodes,
+        });
+    }
+
+    pub(super) fn computed(
+        &mut self,
+        timeline: Timeline,
+        step: Step,
+        computed: Computed,
+        last: bool,
+        effects: &mut Vec<Effect>,
+    ) {
+        if last {
+            self.computing = None;
+        }
+        if self.timeline() != Some(timeline) || step != self.step {
+            effects.push(Effect::Free(computed.tensor));
+            return;
+        }
+        if !computed.non_finite.is_empty() {
+            return self.withhold(timeline, step, computed, effects);
+        }
+        let node = computed.node;
+        let sum = Sum {
+            computed,
+            answered: BTreeSet::new(),
+        };
+        for slice in self.up() {
+            self.send(slice, &sum, effects);
+        }
+        if let Some(replaced) = self.sums.insert(node, sum) {
+            effects.push(Effect::Free(replaced.computed.tensor));
+        }
+    }
+
+    /// A leaf that is not finite is reported, not pushed; the rest of its node is evaluated again
+    /// without it.
+    fn withhold(
+        &mut self,
+        timeline: Timeline,
+        step: Step,
+        computed: Computed,
+        effects: &mut Vec<Effect>,
+    ) {
+        effects.push(Effect::Free(computed.tensor));
+        for (partition, digest) in computed.non_finite {
+            self.withheld.insert(partition);
+            self.extra = self.extra.iter().filter(|p| *p != partition).collect();
+            let report = WorkerSays::NonFinite {
+                timeline,
+                step,
+                partition,
+                digest,
+            };
+            effects.push(Effect::Say(report));
+        }
+    }
+
+    fn send(&self, slice: SliceId, sum: &Sum, effects: &mut Vec<Effect>) {
+        let Some(assignment) = &self.assignment else {
+            return;
+        };
+        if let Some(view) = assignment.views.iter().find(|view| view.slice == slice) {
+            effects.push(Effect::Push {
+                view: view.clone(),
+                timeline: assignment.timeline,
+                map: assignment.map,
+                step: self.step,
+                computed: sum.computed.clone(),
+            });
+        }
+    }
+
+    fn push_uncovered(
+        &mut self,
+        slice: SliceId,
+        covered: &PartitionSet,
+        effects: &mut Vec<Effect>,
+    ) {
+        let with_samples = self.rules.sampling.with_samples(self.step);
+        let mut sums = std::mem::take(&mut self.sums);
+        for (node, sum) in &mut sums {
+            if covered.includes_node(*node, &with_samples) {
+                sum.answered.insert(slice);
+            } else {
+                self.send(slice, sum, effects);
+            }
+        }
+        self.sums = sums;
+    }
+
+    /// The messages that were waited for may have been lost.
+    pub(super) fn ask_again(&self, effects: &mut Vec<Effect>) {
+        for slice in self.up() {
+            self.pull_missing(slice, effects);
+            for sum in self
+                .sums
+                .values()
+                .filter(|sum| !sum.answered.contains(&slice))
+            {
+                self.send(slice, sum, effects);
+            }
+        }
+        self.evaluation_again(effects);
+    }
+}
