@@ -218,7 +218,7 @@ fn sections_of_others_name_missing_and_wrong_items() {
 fn every_kind_of_key_is_read_and_written_back() {
     let key = |name| Key::bits(name, "", "A key.");
     let text = "[x]\nf = 1\ng = 1e-7\nb = true\nt = \"a\\\"\\\\\\u0007é\"\nl = [1, 2]\ns = [\"p\"]\n\
-                n = 0xff\n";
+                n = 0xff\nw = [-1, \"+1\"]\n";
     let pass = |text: &str| {
         let mut document = Document::parse(text).unwrap();
         let mut section = document.section("x");
@@ -240,6 +240,9 @@ fn every_kind_of_key_is_read_and_written_back() {
             vec![1, 2]
         );
         assert_eq!(section.texts(&key("s"), None).unwrap(), vec!["p"]);
+        let words = section.optional_words(&key("w")).unwrap();
+        assert_eq!(words, Some(vec!["-1".into(), "+1".into()]));
+        assert_eq!(section.optional_words(&key("v")).unwrap(), None);
         assert_eq!(
             section.optional_integer(&key("n"), 0..=255).unwrap(),
             Some(255)

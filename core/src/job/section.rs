@@ -197,6 +197,21 @@ impl<'a> Section<'a> {
         })
     }
 
+    /// A list of strings and whole numbers, the numbers as text, if it is there: labels are
+    /// written either way.
+    ///
+    /// # Errors
+    /// If it is something else.
+    pub fn optional_words(&mut self, key: &Key) -> Result<Option<Vec<String>>, JobError> {
+        let range = "list of texts or integers".into();
+        self.take(key, None, range, |value, words| {
+            list(value, |item| match item {
+                Value::Integer(number) => Ok((number.to_string(), item.clone())),
+                other => string(other, words),
+            })
+        })
+    }
+
     /// An error about a key of this section, for rules that a range cannot say. Names the line.
     pub fn error(&self, key: &str, message: impl Display) -> JobError {
         let asked = self.asked.iter().rev().find(|(name, _)| *name == key);
