@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use resilin_learn::dataset::{DataError, SourceFile, Split, TargetKind};
 
 use crate::input::{Input, parts};
-use crate::labels::{ClassRule, Reader, Target};
+use crate::labels::{ClassRule, Reader, Target, with_classes};
 use crate::number::{self, Cell};
 use crate::rows::Rows;
 use crate::split::{Holdout, cut, pair};
@@ -123,7 +123,7 @@ pub fn load(config: &Config) -> Result<Split, DataError> {
     let Some(test_path) = &config.test_path else {
         let ids = config.holdout.ids(train.rows.count());
         let means = missing::Means::of(&train.rows, &ids.train);
-        means.fill(&mut train.rows, &train.names)?;
+        means.fill(&mut train.rows, &train.names, &config.path)?;
         train.rows.divide(config.scale);
         return cut(origin(train.files), train.rows, train.kind, ids);
     };
@@ -139,23 +139,12 @@ pub fn load(config: &Config) -> Result<Split, DataError> {
     }
     let all: Vec<u32> = (0..train.rows.count() as u32).collect();
     let means = missing::Means::of(&train.rows, &all);
-    for side in [&mut train, &mut test] {
-        means.fill(&mut side.rows, &side.names)?;
+    for (side, path) in [(&mut train, &config.path), (&mut test, test_path)] {
+        means.fill(&mut side.rows, &side.names, path)?;
         side.rows.divide(config.scale);
     }
     let test = (origin(test.files), test.rows);
     pair((origin(train.files), train.rows), test, train.kind)
-}
-
-/// The rule for test rows: the classes are those of the training rows.
-pub(crate) fn with_classes(target: &Target, kind: TargetKind) -> Target {
-    match (target, kind) {
-        (Target::Class(rule), TargetKind::Classes(count)) => Target::Class(ClassRule {
-            classes: Some(count),
-            labels: rule.labels.clone(),
-        }),
-        (Target::Class(_) | Target::Value, _) => target.clone(),
-    }
 }
 
 /// Reads all parts of a path.
@@ -164,7 +153,7 @@ pub(crate) fn read(config: &Config, path: &Path, target: &Target) -> Result<Load
     for part in parts(path)? {
         reading.file(Input::open(&part)?)?;
     }
-    let loaded = reading.finish()?;
+    let loaded = reading.finish(path)?;
     tracing::info!(
         path = %path.display(),
         files = loaded.files.len(),
@@ -258,7 +247,11 @@ impl<'a> Reading<'a> {
                 }
                 other @ (Cell::Missing | Cell::TooLarge | Cell::Text) => {
                     let complaint = number::complaint(&text, other);
-                    let hint = columns.hint(self.rows);
+                    let hint = match other {
+                        Cell::Missing => ", or set missing = \"drop\" or \"mean\"",
+                        Cell::Text => columns.hint(self.rows),
+                        Cell::TooLarge | Cell::Number(_) => "",
+                    };
                     let name = columns.name(*index);
                     return Err(DataError(format!(
                         "{place}, column {name}: {complaint}{hint}"
@@ -279,7 +272,7 @@ impl<'a> Reading<'a> {
         let place = || format!("{place}, column {}", columns.name(columns.target()));
         if no_target {
             return Err(DataError(format!(
-                "{}: the target {} is missing: set missing = \"drop\"",
+                "{}: the target {} is missing: correct it, or set missing = \"drop\"",
                 place(),
                 number::quoted(&target)
             )));
@@ -292,13 +285,13 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
-    pub(crate) fn finish(self) -> Result<Loaded, DataError> {
+    pub(crate) fn finish(self, path: &Path) -> Result<Loaded, DataError> {
         let names = self
             .columns
             .as_ref()
             .map(Columns::feature_names)
             .unwrap_or_default();
-        let (targets, kind) = self.targets.finish()?;
+        let (targets, kind) = self.targets.finish(path)?;
         Ok(Loaded {
             rows: Rows {
                 width: names.len(),

@@ -1,5 +1,7 @@
 //! Labels to classes `0..count`: the same map for every file and worker, and nothing guessed.
 
+use std::path::Path;
+
 use resilin_learn::dataset::{DataError, TargetKind, Targets};
 
 use crate::number::{self, Cell, quoted};
@@ -50,6 +52,17 @@ impl ClassRule {
             }
         }
         Ok(())
+    }
+}
+
+/// The rule for test rows: the classes are those of the training rows.
+pub(crate) fn with_classes(target: &Target, kind: TargetKind) -> Target {
+    match (target, kind) {
+        (Target::Class(rule), TargetKind::Classes(count)) => Target::Class(ClassRule {
+            classes: Some(count),
+            labels: rule.labels.clone(),
+        }),
+        (Target::Class(_) | Target::Value, _) => target.clone(),
     }
 }
 
@@ -107,14 +120,14 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// All targets and their kind.
-    pub(crate) fn finish(self) -> Result<(Targets, TargetKind), DataError> {
+    /// All targets and their kind; `path` is where they are from.
+    pub(crate) fn finish(self, path: &Path) -> Result<(Targets, TargetKind), DataError> {
         match self {
             Self::Value(values) => {
                 Ok((Targets::Values { width: 1, values }, TargetKind::Values(1)))
             }
             Self::Class(classes) => {
-                let count = classes.count()?;
+                let count = classes.count(path)?;
                 Ok((
                     Targets::Classes(classes.classes),
                     TargetKind::Classes(count),
@@ -161,7 +174,7 @@ impl Classes<'_> {
     }
 
     /// Number of classes, once all labels are known to be classes.
-    fn count(&self) -> Result<u32, DataError> {
+    fn count(&self, path: &Path) -> Result<u32, DataError> {
         let (smallest, largest) = (self.smallest, self.largest);
         if let Some((place, label)) = &self.outside {
             let allowed = self.rule.classes.map_or(MOST_DERIVED, i64::from);
@@ -178,8 +191,9 @@ impl Classes<'_> {
         }
         if smallest > 0 {
             return Err(DataError(format!(
-                "labels run from {smallest} to {largest} and none is 0: list them in \
+                "{}: labels run from {smallest} to {largest} and none is 0: list them in \
                  labels = [...], or set classes = {} if the lower classes really exist",
+                path.display(),
                 largest + 1
             )));
         }

@@ -6,10 +6,14 @@
 
 pub mod csv;
 pub mod digits;
+pub mod idx;
 mod input;
+mod keys;
 mod labels;
+pub mod libsvm;
 mod number;
 mod rows;
+pub mod sources;
 pub mod split;
 pub mod table;
 

@@ -38,9 +38,9 @@ pub(crate) fn complaint(text: &str, cell: Cell) -> String {
     let text = quoted(text);
     match cell {
         Cell::Number(_) => format!("{text} is a number"),
-        Cell::Missing => format!("{text} is a missing value: set missing = \"drop\" or \"mean\""),
+        Cell::Missing => format!("{text} is a missing value: correct it"),
         Cell::TooLarge => format!("{text} is infinite or beyond f32 (3.4e38): correct the value"),
-        Cell::Text => format!("{text} is no number: correct it, or choose other columns"),
+        Cell::Text => format!("{text} is no number: correct it"),
     }
 }
 

@@ -33,7 +33,7 @@ impl Table {
     /// A table of rows that are complete and checked: finite values, classes below the count.
     ///
     /// # Errors
-    /// No rows, or more than 2^32 - 1 rows or columns.
+    /// No rows, no columns, or more than 2^32 - 1 rows or columns.
     pub fn new(origin: Origin, rows: Rows, kind: TargetKind) -> Result<Self, DataError> {
         let count = rows.count();
         assert_eq!(rows.values.len(), count * rows.width, "rows x width values");
@@ -42,10 +42,11 @@ impl Table {
             "readers refuse what is not finite"
         );
         assert_fits(&rows.targets, kind);
-        if count == 0 {
+        if count == 0 || rows.width == 0 {
             return Err(DataError(format!(
-                "{} has no rows: give a file with at least one",
-                described(&origin)
+                "{} holds {count} rows of {} values: give at least one of each",
+                described(&origin),
+                rows.width
             )));
         }
         let (Ok(_), Ok(width)) = (u32::try_from(count), u32::try_from(rows.width)) else {

@@ -114,9 +114,9 @@ impl Columns {
     /// Said with a refused cell while no row was accepted: the line may be names.
     pub(crate) fn hint(&self, rows: u64) -> &'static str {
         if rows == 0 && !self.has_header {
-            "; if the line holds names, set header = \"true\""
+            "; if the line holds names, set header = \"yes\""
         } else {
-            ""
+            ", or choose other columns"
         }
     }
 }

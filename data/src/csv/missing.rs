@@ -1,5 +1,7 @@
 //! Missing cells filled by their column's mean over the training rows, so that no test row is seen.
 
+use std::path::Path;
+
 use resilin_learn::dataset::DataError;
 
 use crate::rows::Rows;
@@ -24,15 +26,21 @@ impl Means {
         Self(sums.into_iter().map(mean).collect())
     }
 
-    /// Fills every NaN; `names` are those of the columns.
-    pub(crate) fn fill(&self, rows: &mut Rows, names: &[String]) -> Result<(), DataError> {
+    /// Fills every NaN; `names` are those of the columns, `path` is where they are from.
+    pub(crate) fn fill(
+        &self,
+        rows: &mut Rows,
+        names: &[String],
+        path: &Path,
+    ) -> Result<(), DataError> {
         let width = rows.width;
         for (index, value) in rows.values.iter_mut().enumerate() {
             if value.is_nan() {
                 let column = index % width;
                 *value = self.0[column].ok_or_else(|| {
                     DataError(format!(
-                        "column {} has no value in any training row: leave it out with columns",
+                        "{}: column {} has no value in any training row: leave it out with columns",
+                        path.display(),
                         names[column]
                     ))
                 })?;
