@@ -1,1 +1,3 @@
-//! Placeholder.
+//! Shells of Resilin: actors, links, HTTP interface, supervisor.
+
+pub mod link;

@@ -1,0 +1,152 @@
+//! Puts the pieces of tensors together on the receiving side: a plain state machine.
+//!
+//! One tensor is under way at a time; the first piece of another one supersedes it (its sender
+//! has a newer version). Credit for at most half the window is held back per tensor until the
+//! consumer takes it, so two tensors of any size fit, and a tensor larger than the window too.
+
+use resilin_core::frame::{DataHeader, FrameError};
+
+use super::pool::{BufferPool, PooledBuffer};
+
+/// The receiver's answer to the first piece of a tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// Store it and deliver it.
+    Take,
+    /// Read it off the link and forget it, such as a sum that is covered already.
+    Discard,
+}
+
+/// Decides on a tensor by the header of its first piece.
+pub type Filter = Box<dyn FnMut(&DataHeader) -> Wanted + Send>;
+
+/// A tensor that arrived whole.
+#[derive(Debug)]
+pub(super) struct Complete {
+    pub(super) header: DataHeader,
+    pub(super) values: PooledBuffer,
+    /// Credit to be returned when the consumer takes it.
+    pub(super) held: u64,
+}
+
+struct Partial {
+    header: DataHeader,
+    filled: usize,
+    /// None while a tensor is discarded.
+    values: Option<PooledBuffer>,
+    held: u64,
+}
+
+pub(super) struct Assembly {
+    partial: Option<Partial>,
+    pool: BufferPool,
+    want: Filter,
+    max_values: u64,
+    hold: u64,
+}
+
+impl Assembly {
+    /// Takes tensors of at most `max_values` values; `window` is what the sender was granted.
+    pub(super) fn new(pool: BufferPool, want: Filter, max_values: u64, window: u32) -> Self {
+        Self {
+            partial: None,
+            pool,
+            want,
+            max_values,
+            hold: u64::from(window / 2),
+        }
+    }
+
+    /// Accepts the header of a piece of `values` values; returns the credit of a tensor that it
+    /// supersedes. Nothing is allocated unless the tensor is within the limit and wanted.
+    pub(super) fn begin(&mut self, header: DataHeader, values: usize) -> Result<u64, FrameError> {
+        if let Some(partial) = &self.partial
+            && header.continues(&partial.header)
+        {
+            if header.offset == partial.filled as u64 {
+                return Ok(0);
+            }
+            return Err(FrameError::Data(format!(
+                "piece at value {} where {} is next",
+                header.offset, partial.filled
+            )));
+        }
+        if header.offset != 0 {
+            return Err(FrameError::Data(format!(
+                "a tensor that begins at value {} with {values} values",
+                header.offset
+            )));
+        }
+        if header.total > self.max_values {
+            return Err(FrameError::TooLong {
+                part: "tensor",
+                length: header.total.saturating_mul(4),
+                limit: self.max_values.saturating_mul(4),
+            });
+        }
+        // Before the new buffer is taken, so that a successor of equal length reuses this one.
+        let released = self.partial.take().map_or(0, |partial| partial.held);
+        let length = usize::try_from(header.total).expect("max_values fits the address space");
+        let values = match (self.want)(&header) {
+            Wanted::Take => Some(self.pool.take(length)),
+            Wanted::Discard => None,
+        };
+        self.partial = Some(Partial {
+            header,
+            filled: 0,
+            values,
+            held: 0,
+        });
+        Ok(released)
+    }
+
+    /// Where the next `values` values go; None if they are discarded. Follows `begin`.
+    pub(super) fn target(&mut self, values: usize) -> Option<&mut [f32]> {
+        let partial = self.partial.as_mut().expect("begin came first");
+        let filled = partial.filled;
+        partial
+            .values
+            .as_mut()
+            .map(|buffer| &mut buffer[filled..filled + values])
+    }
+
+    /// The values have arrived: returns the credit to give back now, and the tensor if this was
+    /// its last piece.
+    pub(super) fn end(&mut self, values: usize) -> (u64, Option<Complete>) {
+        let partial = self.partial.as_mut().expect("begin came first");
+        partial.filled += values;
+        let hold = if partial.values.is_some() {
+            self.hold
+        } else {
+            0
+        };
+        let owed = partial.held + values as u64 * 4;
+        partial.held = owed.min(hold);
+        let released = owed - partial.held;
+        if partial.filled as u64 != partial.header.total {
+            return (released, None);
+        }
+        let Some(Partial {
+            mut header,
+            values: Some(values),
+            held,
+            ..
+        }) = self.partial.take()
+        else {
+            return (released, None);
+        };
+        header.offset = 0;
+        (
+            released,
+            Some(Complete {
+                header,
+                values,
+                held,
+            }),
+        )
+    }
+}
+
+#[cfg(test)]
+#[path = "assembly_test.rs"]
+mod tests;

@@ -1,0 +1,261 @@
+//! The listening side: who knocks is heard, judged, and let in or sent away.
+//!
+//! Strangers are cheap: each has a deadline for its hello, few may be in the middle of one at a
+//! time, and none can make this process hold more than a handshake message.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use resilin_core::frame::{Checksum, FrameError};
+use resilin_core::handshake::{Expected, Hello, HelloReply, Refusal, RefusalCode, judge};
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::task::JoinHandle;
+
+use super::connect::{Address, listen_for, tcp, tell, unix};
+use super::error::{BindError, LinkError};
+use super::wire::Socket;
+use super::{Link, LinkOptions};
+
+/// Pause after the system could not accept, such as without file descriptors: trying again at
+/// once would spin.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Limits of a listener towards strangers.
+#[derive(Clone, Copy, Debug)]
+pub struct ListenOptions {
+    /// Time for a whole hello.
+    pub deadline: Duration,
+    /// Connections that may be before or in their hello, or wait to be judged, at a time.
+    pub pending: usize,
+}
+
+impl Default for ListenOptions {
+    fn default() -> Self {
+        Self {
+            deadline: Duration::from_secs(5),
+            pending: 256,
+        }
+    }
+}
+
+/// Accepts connections and hears their hello. Dropped, it stops.
+pub struct Listener {
+    address: Address,
+    knocks: mpsc::Receiver<Knock>,
+    task: JoinHandle<()>,
+}
+
+enum Bound {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+impl Listener {
+    /// Listens on `address`; port 0 takes a free one, which [`Listener::address`] names.
+    pub async fn bind(address: &Address, options: ListenOptions) -> Result<Self, BindError> {
+        let fail = |source: io::Error| match source.kind() {
+            io::ErrorKind::AddrInUse => BindError::InUse {
+                address: address.to_string(),
+            },
+            _ => BindError::Other {
+                address: address.to_string(),
+                source,
+            },
+        };
+        let (listener, bound) = match address {
+            Address::Tcp(host) => {
+                let listener = TcpListener::bind(host).await.map_err(fail)?;
+                let bound: SocketAddr = listener.local_addr().map_err(fail)?;
+                (Bound::Tcp(listener), Address::Tcp(bound.to_string()))
+            }
+            Address::Unix(path) => {
+                let listener = bind_unix(path).map_err(fail)?;
+                (Bound::Unix(listener), address.clone())
+            }
+        };
+        let (send, knocks) = mpsc::channel(options.pending.max(1));
+        let task = tokio::spawn(accept_all(listener, options, send));
+        Ok(Self {
+            address: bound,
+            knocks,
+            task,
+        })
+    }
+
+    /// Where it listens, with the real port.
+    #[must_use]
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// The next connection that has said a well-formed hello.
+    pub async fn next(&mut self) -> Knock {
+        self.knocks
+            .recv()
+            .await
+            .expect("the accepting task ends only with this listener")
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Binds a Unix socket, also where a killed process left its file behind.
+fn bind_unix(path: &Path) -> io::Result<UnixListener> {
+    match UnixListener::bind(path) {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse && is_abandoned(path) => {
+            std::fs::remove_file(path)?;
+            UnixListener::bind(path)
+        }
+        result => result,
+    }
+}
+
+/// Whether nobody listens on a socket file any more.
+fn is_abandoned(path: &Path) -> bool {
+    std::os::unix::net::UnixStream::connect(path)
+        .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+}
+
+async fn accept(listener: &Bound) -> io::Result<(Socket, String)> {
+    match listener {
+        Bound::Tcp(listener) => {
+            let (stream, peer) = listener.accept().await?;
+            Ok((tcp(stream)?, peer.to_string()))
+        }
+        Bound::Unix(listener) => {
+            let (stream, _peer) = listener.accept().await?;
+            Ok((unix(stream), "unix socket".into()))
+        }
+    }
+}
+
+async fn accept_all(listener: Bound, options: ListenOptions, knocks: mpsc::Sender<Knock>) {
+    let places = Arc::new(Semaphore::new(options.pending.max(1)));
+    loop {
+        let place = Arc::clone(&places)
+            .acquire_owned()
+            .await
+            .expect("the semaphore is never closed");
+        match accept(&listener).await {
+            Ok((socket, peer)) => {
+                let knocks = knocks.clone();
+                tokio::spawn(hear(socket, peer, place, options.deadline, knocks));
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Hears one hello; a peer that says anything else, or nothing, costs one log line.
+async fn hear(
+    mut socket: Socket,
+    peer: String,
+    place: OwnedSemaphorePermit,
+    deadline: Duration,
+    knocks: mpsc::Sender<Knock>,
+) {
+    match tokio::time::timeout(deadline, listen_for(&mut socket)).await {
+        Ok(Ok(hello)) => {
+            let knock = Knock {
+                hello,
+                peer,
+                deadline,
+                socket,
+                _place: place,
+            };
+            // The listener is gone: so is the wish for links.
+            let _ = knocks.send(knock).await;
+        }
+        Ok(Err(error)) => {
+            tracing::warn!(peer, %error, "dropped a connection without a hello");
+            if let LinkError::Frame(error @ FrameError::Format { .. }) = error {
+                let refusal = Refusal {
+                    code: RefusalCode::Protocol,
+                    reason: error.to_string(),
+                };
+                let reply = HelloReply::Refused(refusal);
+                // Out of courtesy; it may not even understand the answer.
+                let _ = tokio::time::timeout(deadline, tell(&mut socket, &reply)).await;
+            }
+        }
+        Err(_elapsed) => {
+            let seconds = deadline.as_secs_f64();
+            tracing::warn!(
+                peer,
+                seconds,
+                "dropped a connection without a hello in time"
+            );
+        }
+    }
+}
+
+/// A connection that has said hello and waits for an answer.
+pub struct Knock {
+    /// What it said; nothing of it is checked yet.
+    pub hello: Hello,
+    /// Address of the peer, for messages.
+    pub peer: String,
+    deadline: Duration,
+    socket: Socket,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Knock {
+    /// Judges the hello and lets the peer in, or refuses it and says why.
+    pub async fn admit(self, expected: &Expected, options: LinkOptions) -> Result<Link, LinkError> {
+        match judge(&self.hello, expected) {
+            Ok(()) => self.welcome(options).await,
+            Err(refusal) => {
+                let reason = format!("refused {}: {refusal}", self.peer);
+                self.refuse(refusal).await;
+                Err(LinkError::ClosedHere(reason))
+            }
+        }
+    }
+
+    /// Lets the peer in without judging.
+    pub async fn welcome(mut self, options: LinkOptions) -> Result<Link, LinkError> {
+        let checksum = match (options.checksum, self.hello.checksum) {
+            (Checksum::Off, Checksum::Off) => Checksum::Off,
+            (Checksum::On, _) | (_, Checksum::On) => Checksum::On,
+        };
+        let reply = HelloReply::Welcome {
+            checksum,
+            window: options.window,
+        };
+        self.answer(&reply).await?;
+        Ok(Link::start(
+            self.socket,
+            options,
+            checksum,
+            self.hello.window,
+        ))
+    }
+
+    /// Sends the peer away with a reason.
+    pub async fn refuse(mut self, refusal: Refusal) {
+        tracing::warn!(peer = self.peer, code = ?refusal.code, reason = refusal.reason, "refused");
+        // It is sent away whether or not it hears why.
+        let _ = self.answer(&HelloReply::Refused(refusal)).await;
+    }
+
+    async fn answer(&mut self, reply: &HelloReply) -> Result<(), LinkError> {
+        match tokio::time::timeout(self.deadline, tell(&mut self.socket, reply)).await {
+            Ok(result) => result,
+            Err(_elapsed) => Err(LinkError::ClosedHere(
+                "no room for the answer in time".into(),
+            )),
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! What a link has still to send, and in which order: a plain state machine without a socket.
+//!
+//! Control and credit go before tensors. Tensors go one at a time, in pieces, and only as far as
+//! the receiver's credit reaches (PROTOCOL 18). Everything in here is bounded: queued tensors by
+//! the in-flight limit, control by [`MAX_URGENT_BYTES`], streams by one tensor each.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+
+use resilin_core::frame::{DataHeader, MAX_PIECE_BYTES};
+
+use super::pool::SharedValues;
+
+/// Most bytes of control frames that wait: four of the longest.
+pub(super) const MAX_URGENT_BYTES: usize = 16 << 20;
+
+/// Values in a full piece.
+const PIECE_VALUES: usize = MAX_PIECE_BYTES as usize / size_of::<f32>();
+
+/// A tensor to be sent. The link sets `sequence`, `offset` and `total` of the header.
+#[derive(Clone, Debug)]
+pub struct OutTensor {
+    /// What it is.
+    pub header: DataHeader,
+    /// Its values.
+    pub values: SharedValues,
+}
+
+impl OutTensor {
+    fn bytes(&self) -> usize {
+        self.values.len() * size_of::<f32>()
+    }
+}
+
+/// Names a stream of versions of which only the newest matters, such as a slice's weights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Stream(pub u16);
+
+/// No room: the limit is reached, try again when the peer has taken something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Full;
+
+/// What the writer does next.
+#[derive(Debug)]
+pub(super) enum Work {
+    /// A whole frame.
+    Control(Vec<u8>),
+    /// A grant of this many bytes to the peer.
+    Credit(u64),
+    /// One piece of a tensor.
+    Piece(Piece),
+}
+
+#[derive(Debug)]
+pub(super) struct Piece {
+    pub(super) header: DataHeader,
+    pub(super) values: SharedValues,
+}
+
+/// Where the tensor being sent came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Origin {
+    Queue,
+    Stream(Stream),
+}
+
+#[derive(Debug)]
+struct Current {
+    tensor: OutTensor,
+    origin: Origin,
+    sent: usize,
+}
+
+/// The queue of a link.
+#[derive(Debug)]
+pub(super) struct Outbox {
+    urgent: VecDeque<Vec<u8>>,
+    urgent_bytes: usize,
+    queue: VecDeque<OutTensor>,
+    newest: BTreeMap<Stream, OutTensor>,
+    current: Option<Current>,
+    /// Who had the last turn; the other goes first next, so that neither starves.
+    last: Origin,
+    queued_bytes: usize,
+    in_flight: usize,
+    credit: u64,
+    owed: u64,
+    owe_at: u64,
+    sequence: u64,
+    superseded: u64,
+}
+
+impl Outbox {
+    /// A queue of at most `in_flight` bytes towards a peer that grants `peer_window` bytes and
+    /// gets its own grants back in lumps of a quarter of `window`.
+    pub(super) fn new(in_flight: usize, peer_window: u32, window: u32) -> Self {
+        Self {
+            urgent: VecDeque::new(),
+            urgent_bytes: 0,
+            queue: VecDeque::new(),
+            newest: BTreeMap::new(),
+            current: None,
+            last: Origin::Queue,
+            queued_bytes: 0,
+            in_flight,
+            credit: peer_window.into(),
+            owed: 0,
+            owe_at: u64::from(window / 4),
+            sequence: 0,
+            superseded: 0,
+        }
+    }
+
+    /// Queues a whole control frame.
+    pub(super) fn push_control(&mut self, frame: Vec<u8>) -> Result<(), Full> {
+        if self.urgent_bytes + frame.len() > MAX_URGENT_BYTES {
+            return Err(Full);
+        }
+        self.urgent_bytes += frame.len();
+        self.urgent.push_back(frame);
+        Ok(())
+    }
+
+    /// Queues a tensor. One that is larger than the limit has room in an empty queue only.
+    pub(super) fn push_tensor(&mut self, tensor: &OutTensor) -> Result<(), Full> {
+        let bytes = tensor.bytes();
+        if self.queued_bytes > 0 && self.queued_bytes + bytes > self.in_flight {
+            return Err(Full);
+        }
+        self.queued_bytes += bytes;
+        self.queue.push_back(tensor.clone());
+        Ok(())
+    }
+
+    /// Replaces what the stream has not sent yet: an older version is dropped, also half-way.
+    pub(super) fn set_newest(&mut self, stream: Stream, tensor: OutTensor) {
+        let under_way = |current: &Current| current.origin == Origin::Stream(stream);
+        if self.current.as_ref().is_some_and(under_way) {
+            self.current = None;
+            self.superseded += 1;
+        }
+        if self.newest.insert(stream, tensor).is_some() {
+            self.superseded += 1;
+        }
+    }
+
+    /// The peer has consumed `bytes`.
+    pub(super) fn grant(&mut self, bytes: u64) {
+        self.credit = self.credit.saturating_add(bytes);
+    }
+
+    /// We have consumed `bytes`; true when enough is gathered to tell the peer.
+    pub(super) fn owe(&mut self, bytes: u64) -> bool {
+        self.owed += bytes;
+        self.owed >= self.owe_at
+    }
+
+    /// What to write next, if there is anything that may go.
+    pub(super) fn next(&mut self) -> Option<Work> {
+        if let Some(frame) = self.urgent.pop_front() {
+            self.urgent_bytes -= frame.len();
+            return Some(Work::Control(frame));
+        }
+        if self.owed >= self.owe_at {
+            return Some(Work::Credit(std::mem::take(&mut self.owed)));
+        }
+        if self.current.is_none() {
+            self.current = self.begin();
+        }
+        self.piece().map(Work::Piece)
+    }
+
+    /// Takes the next tensor: a stream's after a queued one, and the other way round.
+    fn begin(&mut self) -> Option<Current> {
+        let from_queue = |outbox: &mut Self| Some((Origin::Queue, outbox.queue.pop_front()?));
+        let from_stream = |outbox: &mut Self| {
+            let (stream, tensor) = outbox.newest.pop_first()?;
+            Some((Origin::Stream(stream), tensor))
+        };
+        let (origin, mut tensor) = match self.last {
+            Origin::Queue => from_stream(self).or_else(|| from_queue(self)),
+            Origin::Stream(_) => from_queue(self).or_else(|| from_stream(self)),
+        }?;
+        self.last = origin;
+        tensor.header.sequence = self.sequence;
+        tensor.header.total = tensor.values.len() as u64;
+        self.sequence += 1;
+        Some(Current {
+            tensor,
+            origin,
+            sent: 0,
+        })
+    }
+
+    /// The next piece of the current tensor, if the credit allows it.
+    fn piece(&mut self) -> Option<Piece> {
+        let current = self.current.as_mut()?;
+        let length = current.tensor.values.len();
+        let range: Range<usize> = current.sent..length.min(current.sent + PIECE_VALUES);
+        let bytes = range.len() * size_of::<f32>();
+        self.credit = self.credit.checked_sub(bytes as u64)?;
+        let header = DataHeader {
+            offset: range.start as u64,
+            ..current.tensor.header.clone()
+        };
+        current.sent = range.end;
+        let piece = Piece {
+            header,
+            values: current.tensor.values.part(range),
+        };
+        match current.origin {
+            Origin::Queue => self.queued_bytes -= bytes,
+            Origin::Stream(_) => {}
+        }
+        if current.sent == length {
+            self.current = None;
+        }
+        Some(piece)
+    }
+
+    /// Bytes of queued tensors that were not handed to the writer.
+    pub(super) fn queued_bytes(&self) -> usize {
+        self.queued_bytes
+    }
+
+    /// Versions of streams that were dropped for a newer one.
+    pub(super) fn superseded(&self) -> u64 {
+        self.superseded
+    }
+
+    /// Whether nothing waits, with or without credit.
+    pub(super) fn is_empty(&self) -> bool {
+        self.urgent.is_empty()
+            && self.queue.is_empty()
+            && self.newest.is_empty()
+            && self.current.is_none()
+    }
+
+    /// Drops everything: the memory of a lost link is free at once.
+    pub(super) fn clear(&mut self) {
+        *self = Self {
+            superseded: self.superseded,
+            ..Self::new(self.in_flight, 0, u32::MAX)
+        };
+    }
+}
+
+#[cfg(test)]
+#[path = "outbox_test.rs"]
+mod tests;

@@ -1,0 +1,290 @@
+//! The two tasks that own a link's socket: one only reads, the other only writes, so that reading
+//! never waits for writing (PROTOCOL 18).
+
+use std::io::{self, IoSlice};
+use std::sync::Arc;
+
+use resilin_core::frame::{
+    self, Checksum, Credit, DataHeader, FrameError, FrameKind, PRELUDE_BYTES, Prelude,
+};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::sync::{Semaphore, mpsc};
+
+use super::assembly::Assembly;
+use super::error::LinkError;
+use super::inbox::Event;
+use super::outbox::Work;
+use super::shared::Shared;
+
+#[cfg(target_endian = "big")]
+compile_error!("payloads are little-endian f32 as they lie in memory; this target is big-endian");
+
+/// Reads heads and short frames; longer payloads pass it by.
+const READ_AHEAD: usize = 8 << 10;
+/// Room for payload that is read only to be forgotten.
+const DISCARD_BYTES: usize = 64 << 10;
+
+pub(super) type Source = BufReader<Box<dyn AsyncRead + Send + Unpin>>;
+pub(super) type Sink = Box<dyn AsyncWrite + Send + Unpin>;
+
+/// Both directions of a connected socket.
+pub(super) struct Socket {
+    pub(super) source: Source,
+    pub(super) sink: Sink,
+}
+
+impl Socket {
+    pub(super) fn new(
+        source: impl AsyncRead + Send + Unpin + 'static,
+        sink: impl AsyncWrite + Send + Unpin + 'static,
+    ) -> Self {
+        Self {
+            source: BufReader::with_capacity(READ_AHEAD, Box::new(source)),
+            sink: Box::new(sink),
+        }
+    }
+}
+
+/// Reads a prelude, or says that the peer has closed.
+pub(super) async fn read_prelude(source: &mut Source) -> Result<Prelude, LinkError> {
+    if source.fill_buf().await?.is_empty() {
+        return Err(LinkError::PeerClosed);
+    }
+    let mut bytes = [0; PRELUDE_BYTES];
+    source.read_exact(&mut bytes).await?;
+    Ok(Prelude::parse(&bytes)?)
+}
+
+/// Reads the payload of a control frame that is at most `limit` bytes long.
+pub(super) async fn read_control(
+    source: &mut Source,
+    prelude: &Prelude,
+    limit: u32,
+) -> Result<Vec<u8>, LinkError> {
+    prelude.check_head(&[])?;
+    if prelude.checksum == Checksum::Off {
+        return Err(FrameError::Flags(0).into());
+    }
+    if prelude.payload > limit {
+        let (length, limit) = (prelude.payload.into(), limit.into());
+        return Err(FrameError::TooLong {
+            part: "payload",
+            length,
+            limit,
+        }
+        .into());
+    }
+    let mut payload = vec![0; prelude.payload as usize];
+    source.read_exact(&mut payload).await?;
+    prelude.check_payload(frame::crc(&payload))?;
+    Ok(payload)
+}
+
+/// Writes two slices one after the other with as few system calls as the socket allows.
+pub(super) async fn write_both(sink: &mut Sink, first: &[u8], second: &[u8]) -> io::Result<()> {
+    let (mut first, mut second) = (first, second);
+    while !first.is_empty() || !second.is_empty() {
+        let written = sink
+            .write_vectored(&[IoSlice::new(first), IoSlice::new(second)])
+            .await?;
+        if written == 0 {
+            return Err(io::ErrorKind::WriteZero.into());
+        }
+        let of_first = written.min(first.len());
+        first = &first[of_first..];
+        second = &second[written - of_first..];
+    }
+    Ok(())
+}
+
+/// Writes what the outbox gives until the link ends, then closes the sending direction.
+pub(super) async fn write_until_end(mut sink: Sink, shared: Arc<Shared>) {
+    tokio::select! {
+        biased;
+        _end = shared.until_end() => {}
+        cause = write_all(&mut sink, &shared) => shared.end(cause),
+    }
+    // The peer may be gone already; then there is nobody to tell.
+    let _ = sink.shutdown().await;
+}
+
+async fn write_all(sink: &mut Sink, shared: &Shared) -> LinkError {
+    let mut head = Vec::new();
+    loop {
+        let result = match shared.next_work().await {
+            Ok(work) => write_one(sink, shared, work, &mut head).await,
+            Err(end) => Err(end),
+        };
+        if let Err(cause) = result {
+            return cause;
+        }
+    }
+}
+
+async fn write_one(
+    sink: &mut Sink,
+    shared: &Shared,
+    work: Work,
+    head: &mut Vec<u8>,
+) -> Result<(), LinkError> {
+    match work {
+        Work::Control(frame) => {
+            write_both(sink, &frame, &[]).await?;
+            shared.count_out(frame.len());
+        }
+        Work::Credit(bytes) => {
+            let frame = frame::credit_frame(Credit { bytes });
+            write_both(sink, &frame, &[]).await?;
+            shared.count_out(frame.len());
+        }
+        Work::Piece(piece) => {
+            let payload = bytemuck::cast_slice(&piece.values);
+            frame::data_head(&piece.header, payload, shared.checksum, head)?;
+            write_both(sink, head, payload).await?;
+            shared.count_out(head.len() + payload.len());
+        }
+    }
+    Ok(())
+}
+
+/// The reading task.
+pub(super) struct Reader {
+    pub(super) source: Source,
+    pub(super) shared: Arc<Shared>,
+    pub(super) assembly: Assembly,
+    pub(super) events: mpsc::Sender<Event>,
+    /// Bytes of control messages that the consumer has not taken.
+    pub(super) control_room: Arc<Semaphore>,
+    /// Longest control message in bytes.
+    pub(super) max_control: u32,
+}
+
+impl Reader {
+    /// Reads until the link ends.
+    pub(super) async fn read_until_end(mut self) {
+        let shared = Arc::clone(&self.shared);
+        tokio::select! {
+            biased;
+            _end = shared.until_end() => {}
+            cause = self.read_all() => shared.end(cause),
+        }
+    }
+
+    async fn read_all(&mut self) -> LinkError {
+        let mut scratch = Vec::new();
+        loop {
+            if let Err(cause) = self.read_one(&mut scratch).await {
+                return cause;
+            }
+        }
+    }
+
+    async fn read_one(&mut self, scratch: &mut Vec<u8>) -> Result<(), LinkError> {
+        let prelude = read_prelude(&mut self.source).await?;
+        match prelude.kind {
+            FrameKind::Control => self.control(&prelude).await?,
+            FrameKind::Credit => {
+                let credit: Credit = self.header(&prelude, scratch).await?;
+                self.shared.grant(credit.bytes);
+            }
+            FrameKind::Data => {
+                let header = self.header(&prelude, scratch).await?;
+                self.piece(&prelude, header, scratch).await?;
+            }
+        }
+        let length = PRELUDE_BYTES + prelude.header as usize + prelude.payload as usize;
+        self.shared.count_in(length);
+        Ok(())
+    }
+
+    async fn control(&mut self, prelude: &Prelude) -> Result<(), LinkError> {
+        let room = Arc::clone(&self.control_room)
+            .acquire_many_owned(prelude.payload.min(self.max_control))
+            .await
+            .expect("the semaphore is never closed");
+        let message = read_control(&mut self.source, prelude, self.max_control).await?;
+        self.deliver(Event::Control { message, room }).await
+    }
+
+    async fn header<H: serde::de::DeserializeOwned>(
+        &mut self,
+        prelude: &Prelude,
+        scratch: &mut Vec<u8>,
+    ) -> Result<H, LinkError> {
+        scratch.resize(prelude.header as usize, 0);
+        self.source.read_exact(scratch).await?;
+        prelude.check_head(scratch)?;
+        Ok(frame::decode_message(scratch)?)
+    }
+
+    async fn piece(
+        &mut self,
+        prelude: &Prelude,
+        header: DataHeader,
+        scratch: &mut Vec<u8>,
+    ) -> Result<(), LinkError> {
+        if prelude.checksum != self.shared.checksum {
+            return Err(FrameError::Flags(u8::from(prelude.checksum == Checksum::On)).into());
+        }
+        let values = header.check(prelude.payload as usize)?;
+        self.shared.arrived(prelude.payload.into())?;
+        let superseded = self.assembly.begin(header, values)?;
+        self.shared.consumed(superseded);
+        let mut hasher = match prelude.checksum {
+            Checksum::On => Some(crc32fast::Hasher::new()),
+            Checksum::Off => None,
+        };
+        match self.assembly.target(values) {
+            Some(target) => {
+                read_into(
+                    &mut self.source,
+                    bytemuck::cast_slice_mut(target),
+                    &mut hasher,
+                )
+                .await?;
+            }
+            None => {
+                scratch.resize(DISCARD_BYTES, 0);
+                let mut left = prelude.payload as usize;
+                while left > 0 {
+                    let part = left.min(DISCARD_BYTES);
+                    read_into(&mut self.source, &mut scratch[..part], &mut hasher).await?;
+                    left -= part;
+                }
+            }
+        }
+        prelude.check_payload(hasher.map_or(0, crc32fast::Hasher::finalize))?;
+        let (released, complete) = self.assembly.end(values);
+        self.shared.consumed(released);
+        match complete {
+            Some(tensor) => self.deliver(Event::Tensor(tensor)).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn deliver(&mut self, event: Event) -> Result<(), LinkError> {
+        let gone = |_| LinkError::ClosedHere("nobody listens to the link any more".into());
+        self.events.send(event).await.map_err(gone)
+    }
+}
+
+/// Fills `target`, adding each part to the crc while it is still in the cache.
+async fn read_into(
+    source: &mut Source,
+    target: &mut [u8],
+    hasher: &mut Option<crc32fast::Hasher>,
+) -> Result<(), LinkError> {
+    let mut filled = 0;
+    while filled < target.len() {
+        let read = source.read(&mut target[filled..]).await?;
+        if read == 0 {
+            let (have, need) = (filled, target.len());
+            return Err(FrameError::Short { have, need }.into());
+        }
+        if let Some(hasher) = hasher {
+            hasher.update(&target[filled..filled + read]);
+        }
+        filled += read;
+    }
+    Ok(())
+}
