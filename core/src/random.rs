@@ -3,11 +3,15 @@
 //! ChaCha20 with nonce 0 and counter 0; the 32-byte key is
 //! `seed u64 | clock u64 | partition u32 | purpose u32 | local_step u32 | index u32`, little-endian
 //! (DESIGN 4). The mappings to floats, bounded integers, normals and shuffles are part of the
-//! format: golden vectors below hold them still.
+//! format: golden vectors in `random_test.rs` hold them still.
 
 use chacha20::ChaCha20;
 use chacha20::cipher::{KeyIvInit, StreamCipher, StreamCipherSeek};
 use serde::{Deserialize, Serialize};
+
+#[cfg(test)]
+#[path = "random_test.rs"]
+mod tests;
 
 /// What a stream is drawn for. The numbers are part of the format and are never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
