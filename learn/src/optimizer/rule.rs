@@ -1,0 +1,15 @@
+//! Everything that turns a summed gradient into new weights.
+
+use super::{Optimizer, Preparation};
+use crate::schedule::LearningRate;
+
+/// The update rule of a run. Order: sum / weight, L2, clip by value, the scale of clipping by norm
+/// (which all slices decide together), optimizer.
+pub struct UpdateRule {
+    /// From sums to gradients.
+    pub preparation: Preparation,
+    /// The rate of each step.
+    pub rate: LearningRate,
+    /// From gradients to weights.
+    pub optimizer: Box<dyn Optimizer>,
+}
