@@ -1,0 +1,22 @@
+//! The arithmetic that decides the bits: sums over the tree, the update of a slice, digests, and
+//! the evaluation of a worker's nodes.
+//!
+//! State machines hold tensors as handles only; the shells and the simulator run these kernels for
+//! them. Nothing here knows of links, leases or time.
+
+mod digest;
+mod pinned;
+mod score;
+mod slice;
+mod sum;
+#[cfg(test)]
+mod sum_test;
+mod versions;
+mod worker;
+
+pub use digest::{BlockHasher, Digest, chain_line, hex, weights_sha256};
+pub use pinned::PinnedSlice;
+pub use score::{SCORE_ROWS, Which, combine_scores, ranges};
+pub use slice::{AppliedStep, BlockStats, SliceKernel, SlicePlan, WEIGHTS};
+pub use sum::{TreeSum, merges_after, tree_sum_f64};
+pub use worker::{EvaluateError, Evaluator, NodeResult};

@@ -1,0 +1,330 @@
+//! The arithmetic of one slice: sums arrive, weights of the next step leave.
+//!
+//! `combine` makes the gradient of the open step and what a vote needs; `apply` or `skip` makes the
+//! next version. Each pass works block by block, so that a block is summed, measured, updated and
+//! hashed while it is in cache. Two versions of the weights live; moments are updated in place.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use resilin_core::Step;
+use resilin_core::layout::{Layout, Role};
+use resilin_core::tree::{Node, PartitionSet, Tree};
+
+use super::digest::{BlockHasher, Digest};
+use super::pinned::PinnedSlice;
+use super::sum::{TreeSum, all_finite, sum_of_squares};
+use super::versions::Versions;
+use crate::optimizer::{Update, UpdateRule, divide};
+
+/// Name of the weights among a slice's tensors; the others are the optimizer's moments.
+pub const WEIGHTS: &str = "weights";
+
+/// What a slice is.
+#[derive(Clone)]
+pub struct SlicePlan {
+    /// The whole model's layout.
+    pub layout: Arc<Layout>,
+    /// The slice's blocks.
+    pub blocks: Range<usize>,
+    /// The tree that contributions are summed over.
+    pub tree: Tree,
+    /// How weights are updated.
+    pub rule: Arc<UpdateRule>,
+}
+
+impl SlicePlan {
+    /// The slice's values within the flat vector.
+    #[must_use]
+    pub fn values(&self) -> Range<usize> {
+        self.layout.values(self.blocks.clone())
+    }
+}
+
+/// What a slice tells the others of its part of a step's gradient: the numbers in a vote.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BlockStats {
+    /// Each block's sum of squares of the trained values' gradient: after division by the weight,
+    /// L2 and clipping by value, before clipping by norm.
+    pub squares: Vec<f64>,
+    /// Blocks with a NaN or an infinity, counted over the whole layout.
+    pub non_finite: Vec<u32>,
+}
+
+/// A version that was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AppliedStep {
+    /// The version's number: the step that was applied, and one.
+    pub version: Step,
+    /// BLAKE3 of each block of its weights.
+    pub digests: Vec<Digest>,
+    /// Whether all its weights and moments are finite. If not, the version must not be published
+    /// and the run ends: the moments of the step before are gone (PROTOCOL 11).
+    pub finite: bool,
+}
+
+/// One slice's tensors and the arithmetic on them.
+pub struct SliceKernel {
+    plan: SlicePlan,
+    /// Runs of one role within one block, per block, as ranges of the slice.
+    blocks: Vec<Vec<(Role, Range<usize>)>>,
+    versions: Versions,
+    moments: Vec<Vec<f32>>,
+    /// The open step's gradient (for buffers: their next values).
+    gradient: Vec<f32>,
+    /// The step that `gradient` belongs to.
+    combined: Option<Step>,
+    digests: Vec<Digest>,
+    sum: TreeSum,
+    hasher: BlockHasher,
+}
+
+impl SliceKernel {
+    /// A slice at step 0 with these weights (of the slice only) and zero moments.
+    #[must_use]
+    pub fn new(plan: SlicePlan, weights: Vec<f32>) -> Self {
+        let names = plan.rule.optimizer.moments();
+        let moments = names.iter().map(|_| vec![0.0; weights.len()]).collect();
+        Self::at(plan, Step(0), weights, moments)
+    }
+
+    /// A slice as it was at `step`: `read` fills a tensor (`weights` or a moment) with the values of
+    /// a range of the flat vector, wherever those were stored.
+    ///
+    /// # Errors
+    /// What `read` says.
+    pub fn restore<E>(
+        plan: SlicePlan,
+        step: Step,
+        mut read: impl FnMut(&str, Range<usize>, &mut [f32]) -> Result<(), E>,
+    ) -> Result<Self, E> {
+        let mut tensor = |name: &str| {
+            let range = plan.values();
+            let mut values = vec![0.0; range.len()];
+            read(name, range, &mut values).map(|()| values)
+        };
+        let weights = tensor(WEIGHTS)?;
+        let names = plan.rule.optimizer.moments();
+        let moments = names
+            .iter()
+            .map(|name| tensor(name))
+            .collect::<Result<_, E>>()?;
+        Ok(Self::at(plan, step, weights, moments))
+    }
+
+    fn at(plan: SlicePlan, step: Step, weights: Vec<f32>, moments: Vec<Vec<f32>>) -> Self {
+        let values = plan.values();
+        assert_eq!(weights.len(), values.len(), "weights of another slice");
+        let blocks: Vec<_> = plan
+            .blocks
+            .clone()
+            .map(|b| runs(&plan.layout, b, values.start))
+            .collect();
+        let mut hasher = BlockHasher::default();
+        let digests = blocks
+            .iter()
+            .map(|runs| hasher.digest(&weights[span(runs)]))
+            .collect();
+        Self {
+            blocks,
+            gradient: vec![0.0; weights.len()],
+            versions: Versions::new(step, weights),
+            moments,
+            combined: None,
+            digests,
+            sum: TreeSum::default(),
+            hasher,
+            plan,
+        }
+    }
+
+    /// What the slice is.
+    #[must_use]
+    pub fn plan(&self) -> &SlicePlan {
+        &self.plan
+    }
+
+    /// The newest version.
+    #[must_use]
+    pub fn version(&self) -> Step {
+        self.versions.step()
+    }
+
+    /// The weights of the newest version or of the one before; `None` for others. A clone of the
+    /// `Arc` keeps them for as long as it lives, at the cost of a buffer.
+    #[must_use]
+    pub fn weights(&self, version: Step) -> Option<&Arc<Vec<f32>>> {
+        self.versions.get(version)
+    }
+
+    /// Digests of the newest version's blocks.
+    #[must_use]
+    pub fn digests(&self) -> &[Digest] {
+        &self.digests
+    }
+
+    /// Sums the contributions to the open step over the tree and makes its gradient. `nodes` hold
+    /// this slice's values of each contribution; `weight` is the tree sum of their weights. May be
+    /// repeated.
+    ///
+    /// # Panics
+    /// If the step is not the open one, or the nodes do not cover `with_samples` exactly once.
+    pub fn combine(
+        &mut self,
+        step: Step,
+        nodes: &[(Node, &[f32])],
+        with_samples: &PartitionSet,
+        weight: f64,
+    ) -> BlockStats {
+        assert_eq!(step, self.version(), "only the open step is combined");
+        let lengths = nodes
+            .iter()
+            .all(|(_, values)| values.len() == self.gradient.len());
+        assert!(lengths, "contributions have the length of the slice");
+        self.sum.plan(self.plan.tree.root(), with_samples, nodes);
+        let mut stats = BlockStats {
+            squares: Vec::with_capacity(self.blocks.len()),
+            non_finite: Vec::new(),
+        };
+        for index in 0..self.blocks.len() {
+            let block = span(&self.blocks[index]);
+            self.sum
+                .run(nodes, block.start, &mut self.gradient[block.clone()]);
+            let (squares, finite) = self.prepare(index, weight as f32);
+            stats.squares.push(squares);
+            if !finite {
+                let block = self.plan.blocks.start + index;
+                stats
+                    .non_finite
+                    .push(u32::try_from(block).expect("fewer than 2^32 blocks"));
+            }
+        }
+        self.combined = Some(step);
+        stats
+    }
+
+    /// Turns the sums of a block into gradients; their sum of squares, and whether all are finite.
+    fn prepare(&mut self, index: usize, weight: f32) -> (f64, bool) {
+        let weights = self.versions.newest();
+        let mut squares = 0.0;
+        let mut finite = true;
+        for (role, run) in &self.blocks[index] {
+            match role {
+                Role::Trained => {
+                    let preparation = &self.plan.rule.preparation;
+                    preparation.apply(weight, weights, &mut self.gradient, run.clone());
+                    squares += sum_of_squares(&self.gradient[run.clone()]);
+                }
+                Role::Buffer => {
+                    divide(weight, &mut self.gradient[run.clone()]);
+                    finite &= all_finite(&self.gradient[run.clone()]);
+                }
+            }
+        }
+        (squares, finite && squares.is_finite())
+    }
+
+    /// Applies the combined gradient, times `scale` (from clipping by norm), and makes the next
+    /// version.
+    ///
+    /// # Panics
+    /// If the step was not combined.
+    pub fn apply(&mut self, step: Step, scale: f32) -> AppliedStep {
+        assert_eq!(
+            self.combined.take(),
+            Some(step),
+            "a step is combined before it is applied"
+        );
+        let Self {
+            plan,
+            blocks,
+            versions,
+            moments,
+            gradient,
+            digests,
+            hasher,
+            ..
+        } = self;
+        let learning_rate = plan.rule.rate.lr(step);
+        let optimizer = &plan.rule.optimizer;
+        let mut finite = true;
+        versions.advance(|weights, next| {
+            for (runs, digest) in blocks.iter().zip(digests.iter_mut()) {
+                for (role, range) in runs {
+                    let range = range.clone();
+                    match role {
+                        Role::Buffer => next[range.clone()].copy_from_slice(&gradient[range]),
+                        Role::Trained => optimizer.apply(Update {
+                            step,
+                            learning_rate,
+                            scale,
+                            range,
+                            weights,
+                            gradient,
+                            next,
+                            moments,
+                        }),
+                    }
+                }
+                let block = span(runs);
+                finite &= all_finite(&next[block.clone()]);
+                finite &= moments.iter().all(|m| all_finite(&m[block.clone()]));
+                *digest = hasher.digest(&next[block]);
+            }
+        });
+        self.made(finite)
+    }
+
+    /// Makes the next version without a change: weights, moments and digests stay.
+    ///
+    /// # Panics
+    /// If the step is not the open one.
+    pub fn skip(&mut self, step: Step) -> AppliedStep {
+        assert_eq!(step, self.version(), "only the open step is skipped");
+        self.combined = None;
+        self.versions.repeat();
+        self.made(true)
+    }
+
+    fn made(&self, finite: bool) -> AppliedStep {
+        AppliedStep {
+            version: self.version(),
+            digests: self.digests.clone(),
+            finite,
+        }
+    }
+
+    /// Copies the newest version into `pinned`, whose buffers are reused, to be written elsewhere
+    /// while training goes on.
+    pub fn pin(&self, pinned: &mut PinnedSlice) {
+        pinned.fill(
+            self.version(),
+            self.plan.values(),
+            Arc::clone(self.versions.newest()),
+            self.plan.rule.optimizer.moments(),
+            &self.moments,
+        );
+    }
+}
+
+/// The runs of one role within a block, as ranges of a slice that begins at `origin`.
+fn runs(layout: &Layout, block: usize, origin: usize) -> Vec<(Role, Range<usize>)> {
+    let values = layout.values(block..block + 1);
+    let mut runs: Vec<(Role, Range<usize>)> = Vec::new();
+    for (entry, range) in layout.ranges() {
+        let (start, end) = (range.start.max(values.start), range.end.min(values.end));
+        if start >= end {
+            continue;
+        }
+        match runs.last_mut() {
+            Some((role, run)) if *role == entry.role => run.end = end - origin,
+            Some(_) | None => runs.push((entry.role, start - origin..end - origin)),
+        }
+    }
+    runs
+}
+
+fn span(runs: &[(Role, Range<usize>)]) -> Range<usize> {
+    let (first, last) = (&runs[0].1, &runs[runs.len() - 1].1);
+    first.start..last.end
+}

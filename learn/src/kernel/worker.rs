@@ -1,0 +1,295 @@
+//! A worker's arithmetic: the gradient of a tree node, summed in tree order as leaves appear.
+//!
+//! Memory: one flat vector for each level of the node that waits for its right sibling, kept from
+//! step to step.
+
+use std::sync::Arc;
+
+use resilin_core::tree::{Node, PartitionSet};
+use resilin_core::{PartitionId, Step};
+
+use super::digest::{BlockHasher, Digest};
+use super::sum::{add, all_finite, merges_after};
+use crate::dataset::{Batch, DataError};
+use crate::model::{Microbatch, ModelError, Outcome, Sink, Workspace};
+use crate::task::Task;
+
+/// Microbatches handed to the model at once: bounds the rows held, and cannot change bits.
+const MICROBATCHES: usize = 64;
+
+/// Why a node could not be evaluated.
+#[derive(Debug, thiserror::Error)]
+pub enum EvaluateError {
+    /// Rows could not be read.
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// The model does not take the rows.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+}
+
+/// What a node's gradient comes with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodeResult {
+    /// Samples, weight and loss, added in tree order.
+    pub outcome: Outcome,
+    /// Partitions whose own gradient has a NaN or an infinity, with its digest; the node must not
+    /// be sent then, but these be reported (PROTOCOL 16). Empty where only the sum overflows.
+    pub non_finite: Vec<(PartitionId, Digest)>,
+}
+
+/// Evaluates nodes of a task on one thread.
+pub struct Evaluator {
+    pub(super) task: Arc<Task>,
+    pub(super) workspace: Workspace,
+    pub(super) ids: Vec<u32>,
+    pub(super) batches: Vec<Batch>,
+    /// Row ids of an epoch in its order.
+    order: Option<(u64, Vec<u32>)>,
+    with_samples: PartitionSet,
+    leaves: Vec<PartitionId>,
+    waiting: Vec<Vec<f32>>,
+    outcomes: Vec<Outcome>,
+    hasher: BlockHasher,
+}
+
+impl Evaluator {
+    /// An evaluator with memory of its own.
+    #[must_use]
+    pub fn new(task: Arc<Task>) -> Self {
+        Self {
+            workspace: task.model.workspace(),
+            task,
+            ids: Vec::new(),
+            batches: Vec::new(),
+            order: None,
+            with_samples: PartitionSet::default(),
+            leaves: Vec::new(),
+            waiting: Vec::new(),
+            outcomes: Vec::new(),
+            hasher: BlockHasher::default(),
+        }
+    }
+
+    /// Writes the sum of the gradients of all samples below `node` at `step` to `out`, one value a
+    /// parameter. `weights` are those of the step, whole.
+    ///
+    /// # Errors
+    /// If rows cannot be read or do not fit the model; `out` is then unspecified.
+    ///
+    /// # Panics
+    /// If no partition below the node has samples, or lengths differ from the layout's.
+    pub fn evaluate(
+        &mut self,
+        weights: &[f32],
+        step: Step,
+        node: Node,
+        out: &mut [f32],
+    ) -> Result<NodeResult, EvaluateError> {
+        let length = self.task.layout.len();
+        assert_eq!(
+            (weights.len(), out.len()),
+            (length, length),
+            "whole flat vectors"
+        );
+        self.enter(step, node);
+        assert!(
+            !self.leaves.is_empty(),
+            "no partition below {node} has samples at step {step}"
+        );
+        let outcome = self.sum_leaves(weights, step, node, out)?;
+        let mut non_finite = Vec::new();
+        if !all_finite(out) {
+            for index in 0..self.leaves.len() {
+                let partition = self.leaves[index];
+                self.leaf(weights, step, partition, out)?;
+                if !all_finite(out) {
+                    non_finite.push((partition, self.hasher.digest(out)));
+                }
+            }
+            if non_finite.is_empty() {
+                self.sum_leaves(weights, step, node, out)?;
+            }
+        }
+        Ok(NodeResult {
+            outcome,
+            non_finite,
+        })
+    }
+
+    /// Evaluates one partition apart: its outcome and the digest of its gradient, which is left in
+    /// `out`. Audits and the confirmation of a non-finite leaf compare the digest.
+    ///
+    /// # Errors
+    /// As [`Self::evaluate`].
+    pub fn digest_leaf(
+        &mut self,
+        weights: &[f32],
+        step: Step,
+        partition: PartitionId,
+        out: &mut [f32],
+    ) -> Result<(Outcome, Digest), EvaluateError> {
+        self.enter(step, Node::leaf(partition));
+        let outcome = self.leaf(weights, step, partition, out)?;
+        Ok((outcome, self.hasher.digest(out)))
+    }
+
+    /// Makes the epoch's order and the leaves of a node current.
+    fn enter(&mut self, step: Step, node: Node) {
+        let sampling = &self.task.sampling;
+        let epoch = sampling.position(step).epoch;
+        if self.order.as_ref().is_none_or(|(of, _)| *of != epoch) {
+            self.order = Some((epoch, sampling.order(epoch)));
+        }
+        self.with_samples = sampling.with_samples(step);
+        let below = (node.first()..node.end()).map(PartitionId);
+        self.leaves.clear();
+        self.leaves
+            .extend(below.filter(|p| self.with_samples.contains(*p)));
+    }
+
+    fn sum_leaves(
+        &mut self,
+        weights: &[f32],
+        step: Step,
+        node: Node,
+        out: &mut [f32],
+    ) -> Result<Outcome, EvaluateError> {
+        let Self {
+            task,
+            workspace,
+            batches,
+            order,
+            with_samples,
+            leaves,
+            waiting,
+            outcomes,
+            ..
+        } = self;
+        outcomes.clear();
+        let mut stack = Stack {
+            node,
+            with_samples,
+            leaves: &[],
+            next: 0,
+            out,
+            waiting,
+            outcomes,
+        };
+        for leaves in leaves.chunks(MICROBATCHES) {
+            read_leaves(task, order.as_ref(), step, leaves, batches)?;
+            let microbatches: Vec<Microbatch<'_>> = leaves
+                .iter()
+                .zip(&*batches)
+                .map(|(partition, batch)| microbatch(task, step, *partition, batch))
+                .collect();
+            (stack.leaves, stack.next) = (leaves, 0);
+            task.model
+                .evaluate(weights, &microbatches, workspace, &mut stack)?;
+            assert_eq!(stack.next, leaves.len(), "the model left microbatches out");
+        }
+        Ok(stack.result())
+    }
+
+    fn leaf(
+        &mut self,
+        weights: &[f32],
+        step: Step,
+        partition: PartitionId,
+        out: &mut [f32],
+    ) -> Result<Outcome, EvaluateError> {
+        let leaves = std::mem::replace(&mut self.leaves, vec![partition]);
+        let outcome = self.sum_leaves(weights, step, Node::leaf(partition), out);
+        self.leaves = leaves;
+        outcome
+    }
+}
+
+fn microbatch<'a>(
+    task: &Task,
+    step: Step,
+    partition: PartitionId,
+    batch: &'a Batch,
+) -> Microbatch<'a> {
+    Microbatch {
+        seed: task.job.run.seed,
+        step,
+        partition,
+        batch,
+    }
+}
+
+fn read_leaves(
+    task: &Task,
+    order: Option<&(u64, Vec<u32>)>,
+    step: Step,
+    leaves: &[PartitionId],
+    batches: &mut Vec<Batch>,
+) -> Result<(), DataError> {
+    let (_, order) = order.expect("an epoch was entered");
+    batches.resize_with(batches.len().max(leaves.len()), Batch::default);
+    for (partition, batch) in leaves.iter().zip(batches) {
+        let positions = task.sampling.positions(step, *partition);
+        let ids = &order[positions.start as usize..positions.end as usize];
+        task.split.train.read(ids, batch)?;
+    }
+    Ok(())
+}
+
+/// The sums that wait for their right sibling, lowest first; the lowest place is the output.
+struct Stack<'a> {
+    node: Node,
+    with_samples: &'a PartitionSet,
+    leaves: &'a [PartitionId],
+    /// The leaf, of `leaves`, that the model is at.
+    next: usize,
+    out: &'a mut [f32],
+    waiting: &'a mut Vec<Vec<f32>>,
+    /// One for each place in use.
+    outcomes: &'a mut Vec<Outcome>,
+}
+
+impl Stack<'_> {
+    fn result(&self) -> Outcome {
+        assert_eq!(
+            self.outcomes.len(),
+            1,
+            "every leaf below the node was summed"
+        );
+        self.outcomes[0]
+    }
+
+    fn merge(&mut self) {
+        let right = self.outcomes.pop().expect("a right sibling");
+        let left = self.outcomes.last_mut().expect("a left sibling");
+        left.samples += right.samples;
+        left.weight += right.weight;
+        left.loss_sum += right.loss_sum;
+        let place = self.outcomes.len();
+        let (low, high) = self.waiting.split_at_mut(place - 1);
+        let left = low.last_mut().map_or(&mut *self.out, Vec::as_mut_slice);
+        add(left, &high[0]);
+    }
+}
+
+impl Sink for Stack<'_> {
+    fn gradient(&mut self, k: usize) -> &mut [f32] {
+        assert_eq!(k, self.next, "gradients come in ascending order");
+        let Some(place) = self.outcomes.len().checked_sub(1) else {
+            return self.out;
+        };
+        if self.waiting.len() == place {
+            self.waiting.push(vec![0.0; self.out.len()]);
+        }
+        &mut self.waiting[place]
+    }
+
+    fn done(&mut self, k: usize, outcome: Outcome) {
+        assert_eq!(k, self.next, "gradients come in ascending order");
+        self.next += 1;
+        self.outcomes.push(outcome);
+        for _ in 0..merges_after(self.node, self.with_samples, self.leaves[k]) {
+            self.merge();
+        }
+    }
+}
