@@ -3,7 +3,14 @@
 //! Every result is a pure function of its arguments, to the bit: no clock, file, socket or thread,
 //! no reduction whose order could change.
 
+mod builtin;
 pub mod dataset;
+pub mod kernel;
 pub mod math;
 pub mod model;
 pub mod models;
+pub mod optimizer;
+pub mod reference;
+pub mod registry;
+pub mod schedule;
+pub mod task;

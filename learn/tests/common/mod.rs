@@ -1,6 +1,10 @@
 //! Rows and sinks that the tests share.
 
-#![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    reason = "each test binary uses its own part"
+)]
 
 use resilin_core::layout::Entry;
 use resilin_core::random::{Key, Purpose};

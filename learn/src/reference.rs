@@ -1,0 +1,237 @@
+//! The serial oracle: a whole run in one process, without members, links or failures. Every run of
+//! the same job, wherever and with whomever, gives these bits.
+
+use std::sync::Arc;
+
+use std::collections::BTreeMap;
+
+use resilin_core::vote::{Action, Flags, Vote, VoteRules, decide};
+use resilin_core::{SliceId, Step, Timeline};
+
+use crate::kernel::{Digest, EvaluateError, Evaluator, SliceKernel, Which, chain_line};
+use crate::model::Score;
+use crate::task::Task;
+
+/// What happens along the way.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Progress {
+    /// The initial weights are there.
+    Start {
+        /// The chain line of step 0.
+        chain: Digest,
+    },
+    /// A step was committed.
+    Step(StepReport),
+    /// The last step of an epoch was committed, and its weights scored.
+    Epoch {
+        /// The epoch, from 0.
+        epoch: u64,
+        /// Score on the test rows, if there are any and they are due.
+        test: Option<Score>,
+    },
+}
+
+/// One committed step.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StepReport {
+    /// The version that the step made: 1 for the first.
+    pub version: Step,
+    /// Its chain line.
+    pub chain: Digest,
+    /// Mean loss over the step's samples, on the weights before it.
+    pub loss: f64,
+    /// Rows evaluated.
+    pub samples: u64,
+    /// What became of the gradient.
+    pub fate: Fate,
+}
+
+/// What became of a step's gradient.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It was applied.
+    Applied,
+    /// It was not finite, and the policy is to leave it out.
+    Skipped,
+}
+
+/// The end of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Trained {
+    /// The final weights, in layout order.
+    pub weights: Vec<f32>,
+    /// Chain line of the final weights.
+    pub chain: Digest,
+    /// Rows evaluated in all.
+    pub samples: u64,
+    /// Score of the final weights on the test rows.
+    pub test: Option<Score>,
+}
+
+/// Why a run ended early.
+#[derive(Debug, thiserror::Error)]
+pub enum ReferenceError {
+    /// Rows or model failed.
+    #[error(transparent)]
+    Evaluate(#[from] EvaluateError),
+    /// Non-finite values, and the policy is to halt.
+    #[error(
+        "step {step}: {what} is not finite; lower the learning rate or set clip_norm, or set non_finite = \"skip\""
+    )]
+    NonFinite {
+        /// The step.
+        step: Step,
+        /// What was not finite.
+        what: String,
+    },
+}
+
+/// Trains from the first step to the last and tells `report` of each.
+///
+/// # Errors
+/// If rows cannot be read, the model does not take them, or values stop being finite.
+pub fn run(task: &Arc<Task>, mut report: impl FnMut(Progress)) -> Result<Trained, ReferenceError> {
+    let mut run = Reference::new(task);
+    report(Progress::Start { chain: run.chain() });
+    let mut samples = 0;
+    let steps_per_epoch = task.sampling.steps_per_epoch();
+    for step in (0..task.total_steps).map(Step) {
+        let done = run.step(step)?;
+        samples += done.samples;
+        report(Progress::Step(done));
+        if step.next().0.is_multiple_of(steps_per_epoch) {
+            let epoch = task.sampling.position(step).epoch;
+            let test = if run.evaluation_due(epoch) {
+                run.test()?
+            } else {
+                None
+            };
+            report(Progress::Epoch { epoch, test });
+        }
+    }
+    let test = run.test()?;
+    let weights = run.weights().as_ref().clone();
+    Ok(Trained {
+        weights,
+        chain: run.chain(),
+        samples,
+        test,
+    })
+}
+
+/// The state of a serial run, for callers that step by themselves.
+pub struct Reference {
+    task: Arc<Task>,
+    evaluator: Evaluator,
+    slice: SliceKernel,
+    sum: Vec<f32>,
+}
+
+impl Reference {
+    /// A run before its first step.
+    #[must_use]
+    pub fn new(task: &Arc<Task>) -> Self {
+        let plan = task.slice_plan(0..task.layout.blocks());
+        Self {
+            evaluator: Evaluator::new(Arc::clone(task)),
+            slice: SliceKernel::new(plan, task.initial_weights()),
+            sum: vec![0.0; task.layout.len()],
+            task: Arc::clone(task),
+        }
+    }
+
+    /// The newest weights.
+    #[must_use]
+    pub fn weights(&self) -> &Arc<Vec<f32>> {
+        self.slice
+            .weights(self.slice.version())
+            .expect("the newest version is live")
+    }
+
+    /// The chain line of the newest weights.
+    #[must_use]
+    pub fn chain(&self) -> Digest {
+        chain_line(self.slice.digests())
+    }
+
+    /// Evaluates and applies the open step.
+    ///
+    /// # Errors
+    /// If rows cannot be read, the model does not take them, or values stop being finite.
+    pub fn step(&mut self, step: Step) -> Result<StepReport, ReferenceError> {
+        let weights = Arc::clone(self.weights());
+        let root = self.task.tree.root();
+        let result = self
+            .evaluator
+            .evaluate(&weights, step, root, &mut self.sum)?;
+        drop(weights);
+        let with_samples = self.task.sampling.with_samples(step);
+        let outcome = result.outcome;
+        let mut report = StepReport {
+            version: step.next(),
+            chain: [0; 32],
+            loss: outcome.loss_sum / outcome.weight,
+            samples: outcome.samples,
+            fate: Fate::Skipped,
+        };
+        let broken = result
+            .non_finite
+            .first()
+            .map(|(p, _)| format!("the gradient of partition {p}"));
+        let (action, broken) = match broken {
+            Some(what) => (self.decide(step, Vec::new(), vec![0]), what),
+            None => {
+                let nodes = [(root, self.sum.as_slice())];
+                let stats = self
+                    .slice
+                    .combine(step, &nodes, &with_samples, outcome.weight);
+                let what = format!("the sum of all gradients in blocks {:?}", stats.non_finite);
+                (self.decide(step, stats.squares, stats.non_finite), what)
+            }
+        };
+        match action {
+            Action::Apply { scale } => {
+                if !self.slice.apply(step, scale).finite {
+                    let what = "a weight that the step makes".into();
+                    return Err(ReferenceError::NonFinite { step, what });
+                }
+                report.fate = Fate::Applied;
+            }
+            Action::Skip => drop(self.slice.skip(step)),
+            Action::Halt => return Err(ReferenceError::NonFinite { step, what: broken }),
+        }
+        report.chain = self.chain();
+        Ok(report)
+    }
+
+    /// The decision of the only slice.
+    fn decide(&self, step: Step, squares: Vec<f64>, non_finite: Vec<u32>) -> Action {
+        let run = &self.task.job.run;
+        let rules = VoteRules {
+            clip_norm: run.clip_norm,
+            non_finite: run.non_finite,
+            total_steps: self.task.total_steps,
+            cut_every: None,
+        };
+        let slice = SliceId(0);
+        let vote = Vote {
+            timeline: Timeline::first(0),
+            step,
+            slice,
+            squares,
+            non_finite,
+            flags: Flags::default(),
+        };
+        decide(&rules, &BTreeMap::from([(slice, vote)])).action
+    }
+
+    fn evaluation_due(&self, epoch: u64) -> bool {
+        let every = self.task.job.run.evaluate_every;
+        every > 0 && (epoch + 1).is_multiple_of(every)
+    }
+
+    fn test(&mut self) -> Result<Option<Score>, EvaluateError> {
+        let weights = Arc::clone(self.weights());
+        self.evaluator.score_all(&weights, Which::Test)
+    }
+}

@@ -1,0 +1,183 @@
+//! A whole job, read and built: everything that a process needs to take part in a run or to train
+//! alone. Immutable; shared in an `Arc`.
+
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+use resilin_core::job::{Document, Effective, Job, JobError, Key, Length};
+use resilin_core::layout::{Layout, SliceMap};
+use resilin_core::sampling::Sampling;
+use resilin_core::tree::Tree;
+
+use crate::dataset::{Manifest, Split, TargetKind};
+use crate::kernel::{Digest, SlicePlan};
+use crate::model::Model;
+use crate::optimizer::{Preparation, UpdateRule};
+use crate::registry::Registry;
+use crate::schedule::LearningRate;
+
+const LEARNING_RATE: Key = Key::bits(
+    "learning_rate",
+    "",
+    "Learning rate before the schedule; if it is not set, the rule's usual one.",
+);
+const L2: Key = Key::bits(
+    "l2",
+    "",
+    "L2 coefficient: l2 * w is added to the gradient of w.",
+);
+const WARMUP: Key = Key::bits(
+    "warmup_steps",
+    "steps",
+    "Steps over which the learning rate rises from 0; the shape begins after them.",
+);
+
+/// A job with all that it names.
+pub struct Task {
+    /// The core's sections.
+    pub job: Job,
+    /// Every key with its value; its text builds the same task in another process.
+    pub effective: Effective,
+    /// The rows.
+    pub split: Split,
+    /// The model.
+    pub model: Box<dyn Model>,
+    /// Its parameters in flatten order.
+    pub layout: Arc<Layout>,
+    /// Which rows each partition has at each step.
+    pub sampling: Sampling,
+    /// The tree over the partitions.
+    pub tree: Tree,
+    /// How weights are updated.
+    pub rule: Arc<UpdateRule>,
+    /// Steps of the whole run.
+    pub total_steps: u64,
+}
+
+impl Task {
+    pub(crate) fn read(
+        registry: &Registry,
+        mut document: Document,
+        directory: Option<&Path>,
+    ) -> Result<Self, JobError> {
+        let job = Job::read(&mut document)?;
+        let run = &job.run;
+
+        let mut section = document.section("data");
+        let split = registry.build_data(&mut section, directory)?;
+        let manifest = split.train.manifest();
+        if manifest.rows == 0 {
+            return Err(section.error("name", "no training rows; hold out fewer"));
+        }
+        section.finish()?;
+
+        let mut section = document.section("model");
+        let model = registry.build_model(&mut section, manifest)?;
+        section.finish()?;
+        let layout = Arc::new(Layout::new(model.entries(), run.block));
+        assert!(!layout.is_empty(), "a model has parameters");
+
+        let microbatch = u64::from(run.microbatch());
+        let sampling = Sampling::new(
+            manifest.rows,
+            run.partitions,
+            microbatch,
+            run.shuffle,
+            run.seed,
+        );
+        let total_steps = match run.length {
+            Length::Epochs(epochs) => epochs.saturating_mul(sampling.steps_per_epoch()),
+            Length::Steps(steps) => steps,
+        };
+        let rule = Arc::new(read_rule(registry, &mut document, &job, total_steps)?);
+        let tree = Tree::new(run.partitions);
+        let effective = document.finish()?;
+        Ok(Self {
+            job,
+            effective,
+            split,
+            model,
+            layout,
+            sampling,
+            tree,
+            rule,
+            total_steps,
+        })
+    }
+
+    /// The weights of step 0, in layout order.
+    #[must_use]
+    pub fn initial_weights(&self) -> Vec<f32> {
+        let mut weights = vec![0.0; self.layout.len()];
+        self.model.initialise(self.job.run.seed, &mut weights);
+        weights
+    }
+
+    /// How `shards` shards divide the blocks.
+    #[must_use]
+    pub fn slices(&self, shards: u16) -> SliceMap {
+        SliceMap::new(self.layout.blocks(), shards)
+    }
+
+    /// What the slice of these blocks is.
+    #[must_use]
+    pub fn slice_plan(&self, blocks: Range<usize>) -> SlicePlan {
+        SlicePlan {
+            layout: Arc::clone(&self.layout),
+            blocks,
+            tree: self.tree,
+            rule: Arc::clone(&self.rule),
+        }
+    }
+
+    /// BLAKE3 over what training and test rows are, whatever files they came from: a worker with
+    /// another digest has other rows and is refused.
+    #[must_use]
+    pub fn data_digest(&self) -> Digest {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(rows_line(self.split.train.manifest()).as_bytes());
+        if let Some(test) = &self.split.test {
+            hasher.update(rows_line(test.manifest()).as_bytes());
+        }
+        *hasher.finalize().as_bytes()
+    }
+}
+
+fn rows_line(manifest: &Manifest) -> String {
+    let (kind, count) = match manifest.targets {
+        TargetKind::Classes(count) => ("classes", count),
+        TargetKind::Values(count) => ("values", count),
+    };
+    format!(
+        "{} {} {kind} {count} {}\n",
+        manifest.rows, manifest.width, manifest.digest
+    )
+}
+
+fn read_rule(
+    registry: &Registry,
+    document: &mut Document,
+    job: &Job,
+    total_steps: u64,
+) -> Result<UpdateRule, JobError> {
+    let mut section = document.section("optimizer");
+    let optimizer = registry.build_optimizer(&mut section)?;
+    let base = section.float(&LEARNING_RATE, Some(optimizer.usual_rate()), 0.0..=1e6)?;
+    let l2 = section.float(&L2, Some(0.0), 0.0..=1e6)?;
+    section.finish()?;
+
+    let mut section = document.section("schedule");
+    let warmup = section.unsigned(&WARMUP, Some(0), 0..=1 << 48)?;
+    let shape = registry.build_schedule(&mut section, total_steps.saturating_sub(warmup))?;
+    section.finish()?;
+
+    Ok(UpdateRule {
+        preparation: Preparation {
+            l2,
+            clip_value: job.run.clip_value,
+        },
+        rate: LearningRate::new(base, warmup, shape),
+        optimizer,
+    })
+}

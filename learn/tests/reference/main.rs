@@ -1,0 +1,7 @@
+//! The serial oracle, and that nothing about who computes what shows in its bits: number of slices,
+//! nodes that arrive, restores at any step.
+
+mod bits;
+mod non_finite;
+mod support;
+mod task;

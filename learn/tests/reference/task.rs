@@ -1,0 +1,76 @@
+use resilin_core::job::Document;
+use resilin_core::job::JobError;
+use resilin_learn::model::Model;
+use resilin_learn::task::Task;
+
+use crate::support::{registry, task};
+
+fn refusal(text: &str) -> String {
+    match registry().task(Document::parse(text).unwrap(), None) {
+        Ok(_) => panic!("accepted: {text}"),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn the_effective_job_builds_the_same_task() {
+    let task = task("batch = 24", "rows = 77", "[optimizer]\nname = \"adam\"");
+    let text = task.effective.toml();
+    let again = registry()
+        .task(Document::parse(&text).unwrap(), None)
+        .unwrap();
+    assert_eq!(again.effective.run_id(), task.effective.run_id());
+    assert_eq!(again.effective.toml(), text);
+    assert_eq!(again.data_digest(), task.data_digest());
+    assert_eq!(
+        task.effective.value("optimizer", "learning_rate"),
+        Some("0.001")
+    );
+    assert_eq!(task.effective.value("optimizer", "beta2"), Some("0.999"));
+}
+
+#[test]
+fn other_rows_have_another_digest() {
+    let (one, two) = (task("", "rows = 77", ""), task("", "rows = 78", ""));
+    assert_ne!(one.data_digest(), two.data_digest());
+}
+
+#[test]
+fn a_task_is_shared_between_threads() {
+    fn shared<T: Send + Sync>() {}
+    shared::<Task>();
+}
+
+#[test]
+fn mistakes_are_named_with_their_line() {
+    let data = "[data]\nname = \"random\"\n";
+    assert_eq!(
+        refusal(&format!("{data}[model]\nname = \"tinny\"")),
+        "job file line 4, [model] name: expected one of linear, mlp, softmax, tiny, found \"tinny\"; did you mean \"tiny\"?"
+    );
+    let tiny = format!("{data}[model]\nname = \"tiny\"\n");
+    assert_eq!(
+        refusal(&format!(
+            "{tiny}[optimizer]\nname = \"sgd\"\nmomentum = 0.9"
+        )),
+        "job file line 7, [optimizer] momentum: unknown key; the keys here are name, \
+         learning_rate, l2"
+    );
+    assert_eq!(
+        refusal(&format!("{tiny}[schedule]\nname = \"step\"\ndecay = 2.0")),
+        "job file line 7, [schedule] decay: expected a number (0 to 1), found 2.0"
+    );
+}
+
+#[test]
+fn a_name_can_be_replaced() {
+    let registry = registry().model("tiny", |section, _| -> Result<Box<dyn Model>, JobError> {
+        Err(section.error("name", "replaced"))
+    });
+    let text = "[data]\nname = \"random\"\n[model]\nname = \"tiny\"";
+    let error = registry
+        .task(Document::parse(text).unwrap(), None)
+        .err()
+        .unwrap();
+    assert_eq!(error.to_string(), "job file line 4, [model] name: replaced");
+}
