@@ -3,12 +3,14 @@
 //! Every result is a pure function of its arguments, to the bit: no clock, file, socket or thread,
 //! no reduction whose order could change.
 
+pub mod autograd;
 mod builtin;
 pub mod dataset;
 pub mod kernel;
 pub mod math;
 pub mod model;
 pub mod models;
+pub mod numerics;
 pub mod optimizer;
 pub mod reference;
 pub mod registry;

@@ -34,11 +34,25 @@ impl Activation {
 
     /// Turns the gradient of `outputs` into that of the values they were made from.
     pub fn pull_back<F: Float>(self, outputs: &[F], gradient: &mut [F]) {
-        let pairs = gradient.iter_mut().zip(outputs);
+        for (gradient, output) in gradient.iter_mut().zip(outputs) {
+            *gradient = self.slope(*output, *gradient);
+        }
+    }
+
+    /// The gradient below an activation from its output and the gradient above.
+    #[must_use]
+    #[inline]
+    pub fn slope<F: Float>(self, output: F, gradient: F) -> F {
         match self {
-            Self::Tanh => pairs.for_each(|(g, y)| *g *= F::ONE - *y * *y),
-            Self::Sigmoid => pairs.for_each(|(g, y)| *g *= *y * (F::ONE - *y)),
-            Self::Relu => pairs.for_each(|(g, y)| *g = if *y > F::ZERO { *g } else { F::ZERO }),
+            Self::Tanh => gradient * (F::ONE - output * output),
+            Self::Sigmoid => gradient * (output * (F::ONE - output)),
+            Self::Relu => {
+                if output > F::ZERO {
+                    gradient
+                } else {
+                    F::ZERO
+                }
+            }
         }
     }
 }

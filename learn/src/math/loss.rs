@@ -1,7 +1,7 @@
 //! Losses over rows, each with its gradient: shared by the tape and by the built-in models, so that
 //! both give the same bits. Losses are added in f64, row by row.
 
-use super::{Float, exp_each};
+use super::{Float, exp, exp_each};
 
 /// Softmax cross-entropy of logits, `width` a row. Replaces the logits by the gradient of the sum
 /// of losses (softmax - one-hot) and hands each row's loss to `loss`.
@@ -33,16 +33,12 @@ pub fn cross_entropy<F: Float>(
     }
 }
 
-/// Replaces logits, `width` a row, by the logarithm of their softmax; `scratch` is as long as a row.
-pub fn log_softmax<F: Float>(logits: &mut [F], width: usize, scratch: &mut [F]) {
+/// Replaces logits, `width` a row, by the logarithm of their softmax.
+pub fn log_softmax<F: Float>(logits: &mut [F], width: usize) {
     for row in logits.chunks_exact_mut(width) {
         subtract_highest(row);
-        scratch.copy_from_slice(row);
-        exp_each(scratch);
-        let logarithm = scratch
-            .iter()
-            .fold(F::ZERO, |total, value| total + *value)
-            .ln();
+        let total = row.iter().fold(F::ZERO, |total, value| total + exp(*value));
+        let logarithm = total.ln();
         for value in row.iter_mut() {
             *value = *value - logarithm;
         }
@@ -70,6 +66,13 @@ pub fn squared_error<F: Float>(
                 .fold(F::ZERO, |total, value| total + *value * *value),
         );
     }
+}
+
+/// Index of a row's largest value, the first of equal ones: the predicted class.
+#[must_use]
+pub fn largest<F: Float>(row: &[F]) -> usize {
+    let better = |best: usize, next: usize| if row[next] > row[best] { next } else { best };
+    (0..row.len()).reduce(better).unwrap_or(0)
 }
 
 /// Subtracts a row's largest value, so that its exponentials cannot overflow.

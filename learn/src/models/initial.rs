@@ -1,6 +1,6 @@
 //! Initial weights, drawn from a stream per tensor: adding a layer changes no other tensor's draws.
 
-use resilin_core::random::{Key, Purpose};
+use resilin_core::random::{Key, Purpose, Stream};
 
 use crate::math::Activation;
 
@@ -24,14 +24,18 @@ impl Initial {
         }
     }
 
-    /// Fills `weights`, `inputs` x `outputs`, of tensor number `tensor`.
-    pub(super) fn fill(self, seed: u64, tensor: u32, inputs: usize, weights: &mut [f32]) {
+    /// The stream of tensor number `tensor`.
+    pub(super) fn stream(seed: u64, tensor: u32) -> Stream {
         let key = Key {
             index: tensor,
             ..Key::new(seed, Purpose::Initial)
         };
-        let mut stream = key.stream();
-        let outputs = weights.len() / inputs;
+        key.stream()
+    }
+
+    /// Fills `weights`, a matrix of `inputs` rows, from the tensor's stream.
+    pub(super) fn fill(self, mut stream: Stream, inputs: usize, weights: &mut [f32]) {
+        let outputs = weights.len() / inputs.max(1);
         match self {
             Self::Zero => weights.fill(0.0),
             Self::He => {

@@ -125,12 +125,8 @@ impl Layers {
                 Start::Zero => Initial::Zero,
                 Start::Random => Initial::before(self.activation(number)),
             };
-            initial.fill(
-                seed,
-                tensor,
-                layer.inputs,
-                &mut weights[layer.weight.clone()],
-            );
+            let stream = Initial::stream(seed, tensor);
+            initial.fill(stream, layer.inputs, &mut weights[layer.weight.clone()]);
             tensor += 1;
             if let Some(bias) = &layer.bias {
                 weights[bias.clone()].fill(0.0);

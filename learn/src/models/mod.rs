@@ -1,6 +1,9 @@
-//! The built-in models. All three are dense layers over one engine, `layers`, written by hand on
-//! the functions of [`crate::math`] for speed; tests hold them equal to the tape.
+//! The built-in models, and a model of any loss on a tape.
+//!
+//! `linear`, `softmax` and `mlp` are dense layers over one engine, `layers`, written by hand on the
+//! functions of [`crate::math`] for speed; tests hold them equal, to the bit, to the tape.
 
+mod closure;
 mod initial;
 mod layers;
 mod linear;
@@ -9,6 +12,7 @@ mod pass;
 mod rows;
 mod softmax;
 
+pub use closure::{ClosureModel, Draws};
 pub use linear::{Linear, LinearConfig};
 pub use mlp::{Mlp, MlpConfig};
 pub use rows::Rows;

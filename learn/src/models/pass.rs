@@ -6,7 +6,9 @@ use resilin_core::random::Stream;
 
 use super::layers::Layers;
 use crate::dataset::{Batch, Targets};
-use crate::math::{Write, add_bias, cross_entropy, dropout_mask, multiply, squared_error, view};
+use crate::math::{
+    Write, add_bias, cross_entropy, dropout_mask, largest, multiply, squared_error, view,
+};
 
 /// Activations and gradients of the rows that run together.
 #[derive(Default)]
@@ -172,10 +174,4 @@ impl Scratch {
         rows.filter(|(row, class)| largest(row) == **class as usize)
             .count() as u64
     }
-}
-
-/// Index of the largest value, the first of equal ones.
-fn largest(row: &[f32]) -> usize {
-    let better = |best: usize, next: usize| if row[next] > row[best] { next } else { best };
-    (0..row.len()).reduce(better).unwrap_or(0)
 }
