@@ -124,7 +124,7 @@ pub fn load(config: &Config) -> Result<Split, DataError> {
         let ids = config.holdout.ids(train.rows.count());
         let means = missing::Means::of(&train.rows, &ids.train);
         means.fill(&mut train.rows, &train.names, &config.path)?;
-        train.rows.divide(config.scale);
+        train.rows.divide(config.scale, &config.path)?;
         return cut(origin(train.files), train.rows, train.kind, ids);
     };
     let mut test = read(config, test_path, &with_classes(&config.target, train.kind))?;
@@ -141,7 +141,7 @@ pub fn load(config: &Config) -> Result<Split, DataError> {
     let means = missing::Means::of(&train.rows, &all);
     for (side, path) in [(&mut train, &config.path), (&mut test, test_path)] {
         means.fill(&mut side.rows, &side.names, path)?;
-        side.rows.divide(config.scale);
+        side.rows.divide(config.scale, path)?;
     }
     let test = (origin(test.files), test.rows);
     pair((origin(train.files), train.rows), test, train.kind)

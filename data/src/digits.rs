@@ -32,7 +32,7 @@ pub fn load(holdout: Holdout) -> Result<Split, DataError> {
     let mut reading = Reading::new(&config, &config.target)?;
     reading.file(Input::embedded(FILE, BYTES)?)?;
     let mut loaded = reading.finish(&config.path)?;
-    loaded.rows.divide(LARGEST_VALUE);
+    loaded.rows.divide(LARGEST_VALUE, &config.path)?;
     let origin = Origin {
         source: "digits".into(),
         files: loaded.files,

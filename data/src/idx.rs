@@ -145,10 +145,11 @@ fn read(files: &Files, config: &Config, target: &Target) -> Result<Loaded, DataE
         values: features(&images)?,
         targets,
     };
-    rows.divide(config.scale.unwrap_or(match images.element {
+    let usual = match images.element {
         Element::U8 => BYTE_SCALE,
         Element::I8 | Element::I16 | Element::I32 | Element::F32 | Element::F64 => 1.0,
-    }));
+    };
+    rows.divide(config.scale.unwrap_or(usual), &files.images)?;
     tracing::info!(
         path = images.path,
         rows = images.items,

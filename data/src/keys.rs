@@ -29,6 +29,10 @@ pub(crate) const TRAIN_LABELS: Key =
 pub(crate) const TEST_IMAGES: Key = Key::free("test_images", "", "IDX file of the test items.");
 pub(crate) const TEST_LABELS: Key = Key::free("test_labels", "", "IDX file of the test targets.");
 
+/// The positive normal numbers of f32.
+const LEAST_SCALE: f64 = f32::MIN_POSITIVE as f64;
+const MOST_SCALE: f64 = f32::MAX as f64;
+
 const TEST_FRACTION: Key = Key::bits(
     "test_fraction",
     "",
@@ -39,7 +43,7 @@ const SPLIT_SEED: Key = Key::bits(
     "",
     "Seed of the held-out rows; its own, so that another run.seed keeps them.",
 );
-const SCALE: Key = Key::bits("scale", "", "Every feature is divided by it.");
+const SCALE: Key = Key::bits("scale", "", "Every feature is divided by it.").range("above 0");
 const TARGET: Key = Key::bits(
     "target",
     "",
@@ -147,7 +151,7 @@ pub(crate) fn target(section: &mut Section<'_>) -> Result<Target, JobError> {
 
 /// `scale`, 1 by default.
 pub(crate) fn scale(section: &mut Section<'_>) -> Result<f32, JobError> {
-    let scale = section.float(&SCALE, Some(1.0), f64::from(f32::MIN_POSITIVE)..=1e30)?;
+    let scale = section.float(&SCALE, Some(1.0), LEAST_SCALE..=MOST_SCALE)?;
     Ok(scale as f32)
 }
 
@@ -157,7 +161,7 @@ pub(crate) fn optional_scale(section: &mut Section<'_>) -> Result<Option<f32>, J
         doc: "Every feature is divided by it; without it 255 for unsigned bytes, else 1.",
         ..SCALE
     };
-    let scale = section.optional_float(&key, f64::from(f32::MIN_POSITIVE)..=1e30)?;
+    let scale = section.optional_float(&key, LEAST_SCALE..=MOST_SCALE)?;
     Ok(scale.map(|scale| scale as f32))
 }
 

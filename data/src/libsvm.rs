@@ -273,7 +273,7 @@ impl Sparse {
             values,
             targets: self.targets,
         };
-        rows.divide(config.scale);
+        rows.divide(config.scale, &config.path)?;
         Ok((rows, self.files))
     }
 }

@@ -13,22 +13,23 @@ pub(crate) enum Cell {
     Text,
 }
 
-/// Markers of R, pandas, SQL, spreadsheets and ML.NET, compared without regard to case.
-const MISSING: [&str; 9] = ["", "na", "n/a", "#n/a", "?", "nan", "null", "none", "-"];
+/// Markers of R, pandas, SQL, spreadsheets and ML.NET besides NaN, compared without regard to case.
+const MISSING: [&str; 8] = ["", "na", "n/a", "#n/a", "?", "null", "none", "-"];
 
 /// Reads a cell; blanks around it do not count.
 pub(crate) fn cell(text: &str) -> Cell {
     let text = text.trim();
-    if MISSING
-        .iter()
-        .any(|marker| text.eq_ignore_ascii_case(marker))
-    {
-        return Cell::Missing;
-    }
     match text.parse::<f32>() {
         Ok(value) if value.is_finite() => Cell::Number(value),
         Ok(value) if value.is_nan() => Cell::Missing,
         Ok(_) => Cell::TooLarge,
+        Err(_)
+            if MISSING
+                .iter()
+                .any(|marker| text.eq_ignore_ascii_case(marker)) =>
+        {
+            Cell::Missing
+        }
         Err(_) => Cell::Text,
     }
 }

@@ -1,6 +1,8 @@
 //! Rows on their way in: before the split, and before missing cells are filled.
 
-use resilin_learn::dataset::Targets;
+use std::path::Path;
+
+use resilin_learn::dataset::{DataError, Targets};
 
 /// Dense rows with targets. A cell that is missing is NaN until it is filled; readers refuse every
 /// other value that is not finite.
@@ -25,10 +27,21 @@ impl Rows {
         }
     }
 
-    /// Divides every value by the job file's `scale`.
-    pub(crate) fn divide(&mut self, scale: f32) {
-        if scale != 1.0 {
-            self.values.iter_mut().for_each(|value| *value /= scale);
+    /// Divides every value by the job file's `scale`; `path` is where the rows are from.
+    pub(crate) fn divide(&mut self, scale: f32, path: &Path) -> Result<(), DataError> {
+        if scale == 1.0 {
+            return Ok(());
         }
+        for value in &mut self.values {
+            let scaled = *value / scale;
+            if !scaled.is_finite() {
+                return Err(DataError(format!(
+                    "{}: {value} / {scale} is beyond f32 (3.4e38): choose a larger scale",
+                    path.display()
+                )));
+            }
+            *value = scaled;
+        }
+        Ok(())
     }
 }

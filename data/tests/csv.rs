@@ -296,6 +296,11 @@ fn columns_by_name_and_number() {
     };
     let split = written("1,0.25,3\n4,-1,6\n", chosen).unwrap();
     assert_eq!(split.train.manifest().targets, TargetKind::Values(1));
+    assert_eq!(
+        refusal(written("1e38,0\n", |c| c.scale = 0.1)),
+        "rows.csv: 100000000000000000000000000000000000000 / 0.1 is beyond f32 (3.4e38): choose a \
+         larger scale"
+    );
     let batch = all(&*split.train);
     assert_eq!(batch.features, [1.5, 0.5, 3.0, 2.0]);
     assert_eq!(

@@ -127,3 +127,39 @@ fn refusals_name_the_line_of_the_job_file() {
         assert_eq!(refusal(source, keys), expected, "{keys}");
     }
 }
+
+/// The tables of `docs/data.md` are what the code declares.
+#[test]
+fn the_reference_is_what_the_code_declares() {
+    let csv = "quirks/q02_bom_quoted_header.csv";
+    let images = "../../../examples/data/fashion-mnist-7k";
+    let cases: [(&str, Source, &str); 4] = [
+        ("digits", sources::digits, ""),
+        ("csv", sources::csv, csv),
+        ("idx", sources::idx, images),
+        ("libsvm", sources::libsvm, "quirks/q11_zero_based.svm"),
+    ];
+    let mut declared = String::new();
+    for (name, source, path) in cases {
+        let keys = if path.is_empty() {
+            String::new()
+        } else {
+            format!("path = \"{path}\"")
+        };
+        let (_, effective) = read(source, &keys).unwrap();
+        let table = effective.markdown();
+        let table = table.replace("`[data]`", &format!("`name = \"{name}\"`"));
+        declared += &table.replace(&format!("`\"{path}\"`"), "none");
+    }
+    let written = include_str!("../../docs/data.md");
+    let (_, rest) = written
+        .split_once("<!-- sources: begin -->\n")
+        .expect("a begin marker");
+    let (written, _) = rest
+        .split_once("<!-- sources: end -->")
+        .expect("an end marker");
+    assert!(
+        written == declared,
+        "docs/data.md differs from the code; put this between the markers:\n{declared}"
+    );
+}
