@@ -14,5 +14,6 @@ pub mod numerics;
 pub mod optimizer;
 pub mod reference;
 pub mod registry;
+pub mod rules;
 pub mod schedule;
 pub mod task;

@@ -1,0 +1,35 @@
+//! What the machines of a run know from the start, taken from its task.
+
+use resilin_core::machine::Rules;
+use resilin_core::vote::VoteRules;
+
+use crate::kernel::Which;
+use crate::kernel::ranges;
+use crate::task::Task;
+
+impl Task {
+    /// The rules of this run with its parameters over `shards` shards.
+    #[must_use]
+    pub fn rules(&self, shards: u16) -> Rules {
+        let job = &self.job;
+        let test_rows = Which::Test.rows(self);
+        let every = job.run.evaluate_every * self.sampling.steps_per_epoch();
+        Rules {
+            run: self.effective.run_id(),
+            sampling: self.sampling,
+            tree: self.tree,
+            slices: self.slices(shards),
+            votes: VoteRules {
+                clip_norm: job.run.clip_norm,
+                non_finite: job.run.non_finite,
+                total_steps: self.total_steps,
+                cut_every: job.checkpoint.every_steps,
+            },
+            evaluate_every: (test_rows > 0).then_some(every.max(1)),
+            evaluation_tasks: u32::try_from(ranges(test_rows).count()).expect("few test rows"),
+            lease: job.failure.lease,
+            grace: job.failure.drain_grace,
+            cut_interval: job.checkpoint.every,
+        }
+    }
+}
