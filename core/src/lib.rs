@@ -12,6 +12,7 @@ pub mod layout;
 pub mod ledger;
 pub mod machine;
 pub mod message;
+pub mod plan;
 pub mod random;
 pub mod sampling;
 pub mod time;
