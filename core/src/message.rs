@@ -19,7 +19,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::{Generation, Incarnation, MapNumber, PartitionId, SliceId, Step, Timeline, View};
+use crate::id::{
+    Generation, Incarnation, MapNumber, PartitionId, RunId, SliceId, Step, Timeline, View,
+};
 use crate::tree::{Node, PartitionSet};
 
 /// A right to evaluate a partition: from a step on until changed, or up to a planned hand-over.
@@ -189,6 +191,17 @@ pub enum WorkerAsks {
         /// What for.
         purpose: Use,
     },
+}
+
+/// The first message on a worker's control link, after the handshake.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Welcome {
+    /// The worker's number in this life.
+    pub incarnation: Incarnation,
+    /// The run.
+    pub run: RunId,
+    /// The effective job as TOML: it builds the same task in every process.
+    pub job: String,
 }
 
 /// What became of a contribution.

@@ -1,1 +1,418 @@
+use super::*;
+use crate::RunId;
+use crate::layout::SliceMap;
+use crate::message::{Contributor, Verdict};
+use crate::sampling::{Sampling, Shuffle};
+use crate::time::Span;
+use crate::tree::Tree;
+use crate::vote::VoteRules;
 
+const LINK: LinkId = LinkId(1);
+
+fn rules(slices: u16) -> Rules {
+    Rules {
+        run: RunId(1),
+        sampling: Sampling::new(40, 4, 2, Shuffle::Global, 1),
+        tree: Tree::new(4),
+        slices: SliceMap::new(4, slices),
+        votes: VoteRules {
+            clip_norm: None,
+            non_finite: crate::job::NonFinite::Halt,
+            total_steps: 3,
+            cut_every: None,
+        },
+        evaluate_every: None,
+        evaluation_tasks: 0,
+        lease: Span::from_millis(1000),
+        grace: Span::from_millis(1000),
+        cut_interval: None,
+    }
+}
+
+/// A shard with one worker linked, and what it did last.
+struct Bench {
+    shard: Shard,
+    effects: Vec<Effect>,
+}
+
+impl Bench {
+    fn new(slices: u16) -> Self {
+        let origin = Origin {
+            slice: SliceId(0),
+            timeline: Timeline::first(1),
+            map: MapNumber(1),
+            view: View::first(1),
+            step: Step(0),
+        };
+        let shard = Shard::new(rules(slices), origin, &mut Vec::new());
+        let mut bench = Self {
+            shard,
+            effects: Vec::new(),
+        };
+        bench.event(Event::LinkUp(LINK));
+        bench
+    }
+
+    /// Everything but progress reports, which repeat what the other effects say.
+    fn event(&mut self, event: Event) -> Vec<Effect> {
+        self.effects.clear();
+        self.shard.step(Time(0), event, &mut self.effects);
+        let report = |e: &Effect| matches!(e, Effect::Report(ShardReport::Progress { .. }));
+        self.effects
+            .iter()
+            .filter(|effect| !report(effect))
+            .cloned()
+            .collect()
+    }
+
+    fn push(&mut self, step: u64, level: u8, index: u32, tensor: u64) -> Vec<Effect> {
+        let push = Push {
+            timeline: Timeline::first(1),
+            map: MapNumber(1),
+            view: View::first(1),
+            step: Step(step),
+            node: Node { level, index },
+            incarnation: incarnation(),
+            tensor: Tensor(tensor),
+            samples: 2 << level,
+            weight: f64::from(2 << level),
+            loss_sum: 0.5,
+        };
+        self.event(Event::Pushed(LINK, push))
+    }
+
+    fn pull(&mut self, step: u64) -> Vec<Effect> {
+        let pull = WorkerAsks::Pull {
+            timeline: Timeline::first(1),
+            map: MapNumber(1),
+            view: View::first(1),
+            step: Step(step),
+            purpose: Use::Train,
+        };
+        self.event(Event::Asked(LINK, pull))
+    }
+
+    /// Takes the open step through root, votes and apply.
+    fn commit(&mut self) -> Vec<Effect> {
+        let step = self.shard.version();
+        self.push(step.0, 2, 0, 100 + step.0);
+        self.combined();
+        let digests = vec![[7; 32]];
+        self.event(Event::Applied {
+            step,
+            digests,
+            finite: true,
+        })
+    }
+
+    fn combined(&mut self) -> Vec<Effect> {
+        let step = self.shard.version();
+        self.event(Event::Combined {
+            step,
+            squares: vec![1.0],
+            non_finite: vec![],
+        })
+    }
+
+    fn order(&mut self, order: ShardOrder) -> Vec<Effect> {
+        self.event(Event::Order(order))
+    }
+}
+
+fn incarnation() -> Incarnation {
+    Incarnation::first(1)
+}
+
+fn answer(step: u64, level: u8, index: u32, verdict: Verdict) -> Effect {
+    let (timeline, step, node) = (Timeline::first(1), Step(step), Node { level, index });
+    Effect::Say(
+        LINK,
+        ShardSays::Answer {
+            timeline,
+            step,
+            node,
+            verdict,
+        },
+    )
+}
+
+#[test]
+fn the_first_copy_counts_and_a_parent_replaces_its_children() {
+    let mut bench = Bench::new(1);
+    assert_eq!(
+        bench.push(0, 0, 1, 11),
+        vec![answer(0, 0, 1, Verdict::Stored)]
+    );
+    assert_eq!(
+        bench.push(0, 0, 1, 12),
+        vec![Effect::Free(Tensor(12)), answer(0, 0, 1, Verdict::Covered)]
+    );
+    assert_eq!(
+        bench.push(0, 1, 0, 13),
+        vec![Effect::Free(Tensor(11)), answer(0, 1, 0, Verdict::Stored)]
+    );
+    assert_eq!(
+        bench.push(1, 0, 2, 14),
+        vec![
+            Effect::Free(Tensor(14)),
+            answer(1, 0, 2, Verdict::StaleStep)
+        ]
+    );
+    let nodes = vec![
+        (Node { level: 1, index: 0 }, Tensor(13)),
+        (Node { level: 1, index: 1 }, Tensor(15)),
+    ];
+    assert_eq!(
+        bench.push(0, 1, 1, 15),
+        vec![
+            answer(0, 1, 1, Verdict::Stored),
+            Effect::Combine {
+                step: Step(0),
+                nodes,
+                weight: 8.0
+            }
+        ]
+    );
+}
+
+#[test]
+fn a_contribution_of_another_timeline_or_shape_is_refused() {
+    let mut bench = Bench::new(1);
+    bench.shard.origin.timeline = Timeline::first(2);
+    assert_eq!(
+        bench.push(0, 0, 0, 1)[1],
+        answer(0, 0, 0, Verdict::Superseded)
+    );
+    bench.shard.origin.timeline = Timeline::first(1);
+    assert_eq!(
+        bench.push(0, 3, 0, 2)[1],
+        answer(0, 3, 0, Verdict::Malformed)
+    );
+    assert_eq!(
+        bench.push(0, 0, 9, 3)[1],
+        answer(0, 0, 9, Verdict::Malformed)
+    );
+}
+
+#[test]
+fn a_step_needs_every_vote_and_its_record_stays_until_it_is_in_the_ledger() {
+    let mut bench = Bench::new(2);
+    bench.push(0, 2, 0, 1);
+    let sent = bench.combined();
+    let [Effect::Tell(SliceId(1), SliceSays::Vote(own))] = &sent[..] else {
+        panic!("{sent:?}")
+    };
+    let vote = Vote {
+        slice: SliceId(1),
+        squares: vec![2.0],
+        ..own.clone()
+    };
+    let late = Vote {
+        step: Step(2),
+        ..vote.clone()
+    };
+    assert_eq!(bench.event(Event::Slice(SliceSays::Vote(late))), vec![]);
+    let apply = Effect::Apply {
+        step: Step(0),
+        action: Action::Apply { scale: 1.0 },
+        weight: 8.0,
+    };
+    assert_eq!(
+        bench.event(Event::Slice(SliceSays::Vote(vote))),
+        vec![apply]
+    );
+
+    let digests = vec![[7; 32]];
+    let done = bench.event(Event::Applied {
+        step: Step(0),
+        digests,
+        finite: true,
+    });
+    let node = Node { level: 2, index: 0 };
+    let [
+        Effect::Report(ShardReport::Committed(record)),
+        Effect::Free(Tensor(1)),
+    ] = &done[..]
+    else {
+        panic!("{done:?}")
+    };
+    assert_eq!(
+        record.nodes,
+        vec![Contributor {
+            node,
+            incarnation: incarnation(),
+            samples: 8
+        }]
+    );
+    assert_eq!(
+        (record.samples, record.loss_sum, record.weight),
+        (8, 0.5, 8.0)
+    );
+    bench.effects.clear();
+    bench.shard.step(
+        Time(0) + Span::from_millis(500),
+        Event::Tick,
+        &mut bench.effects,
+    );
+    let repeated = Effect::Report(ShardReport::Committed(record.clone()));
+    assert!(
+        bench.effects.contains(&repeated),
+        "an unacknowledged record is repeated"
+    );
+    bench.order(ShardOrder::Recorded { before: Step(1) });
+    assert!(bench.shard.records.is_empty());
+
+    // The vote of step 0 is kept: the other slice may still lack it.
+    let ask = SliceSays::AskVote {
+        from: SliceId(1),
+        timeline: Timeline::first(1),
+        step: Step(0),
+    };
+    let kept = Effect::Tell(SliceId(1), SliceSays::Vote(own.clone()));
+    assert_eq!(bench.event(Event::Slice(ask)), vec![kept]);
+}
+
+#[test]
+fn a_pull_is_served_held_or_gone() {
+    let mut bench = Bench::new(1);
+    let send = |step| Effect::SendWeights(LINK, Step(step), Use::Train);
+    assert_eq!(bench.pull(0), vec![send(0)]);
+    assert_eq!(bench.pull(1), vec![]);
+    assert!(
+        bench.commit().contains(&send(1)),
+        "a held pull is served when the version exists"
+    );
+    assert_eq!(bench.pull(0), vec![send(0)], "the previous version is kept");
+    bench.commit();
+    let (timeline, purpose) = (Timeline::first(1), Use::Train);
+    let gone = ShardSays::Gone {
+        timeline,
+        step: Step(0),
+        at: Step(2),
+        purpose,
+    };
+    assert_eq!(bench.pull(0), vec![Effect::Say(LINK, gone)]);
+    assert_eq!(bench.pull(1), vec![send(1)]);
+}
+
+#[test]
+fn the_previous_version_is_not_served_while_the_next_one_takes_its_place() {
+    let mut bench = Bench::new(1);
+    bench.commit();
+    bench.push(1, 2, 0, 5);
+    bench.combined();
+    assert!(matches!(
+        bench.pull(0)[..],
+        [Effect::Say(LINK, ShardSays::Gone { .. })]
+    ));
+}
+
+#[test]
+fn a_requested_cut_comes_with_the_next_version_and_the_last_version_is_always_cut() {
+    let mut bench = Bench::new(1);
+    bench.order(ShardOrder::RequestCut);
+    assert!(bench.commit().contains(&Effect::Cut(Step(1))));
+    bench.commit();
+    let last = bench.commit();
+    assert!(
+        !last.contains(&Effect::Cut(Step(3))),
+        "the cut of version 1 is not over"
+    );
+    assert_eq!(bench.order(ShardOrder::CutHere { step: Step(3) }), vec![]);
+    bench.order(ShardOrder::CutOver { step: Step(1) });
+    assert_eq!(
+        bench.order(ShardOrder::CutHere { step: Step(3) }),
+        vec![Effect::Cut(Step(3))]
+    );
+}
+
+#[test]
+fn a_stop_rests_at_the_next_version_and_takes_nothing_more() {
+    let mut bench = Bench::new(1);
+    bench.order(ShardOrder::RequestStop);
+    assert!(bench.commit().contains(&Effect::Cut(Step(1))));
+    assert_eq!(
+        bench.push(1, 0, 0, 9)[1],
+        answer(1, 0, 0, Verdict::StaleStep)
+    );
+    assert_eq!(bench.shard.version(), Step(1));
+}
+
+#[test]
+fn a_seal_lets_only_a_voted_step_finish() {
+    let mut unvoted = Bench::new(2);
+    unvoted.push(0, 2, 0, 1);
+    unvoted.order(ShardOrder::Seal);
+    assert_eq!(unvoted.combined(), vec![], "what has not voted never does");
+    assert_eq!(
+        unvoted.order(ShardOrder::CutHere { step: Step(0) }),
+        vec![Effect::Cut(Step(0))]
+    );
+
+    let mut voted = Bench::new(1);
+    voted.push(0, 2, 0, 1);
+    voted.combined();
+    voted.order(ShardOrder::Seal);
+    let digests = vec![[7; 32]];
+    voted.event(Event::Applied {
+        step: Step(0),
+        digests,
+        finite: true,
+    });
+    assert_eq!(
+        voted.push(1, 0, 0, 9)[1],
+        answer(1, 0, 0, Verdict::StaleStep)
+    );
+}
+
+#[test]
+fn non_finite_sums_halt_before_the_step_and_non_finite_weights_too() {
+    let mut bench = Bench::new(1);
+    bench.push(0, 2, 0, 1);
+    let step = Step(0);
+    let halted = |blocks| {
+        let (slice, timeline) = (SliceId(0), Timeline::first(1));
+        vec![Effect::Report(ShardReport::Halted {
+            slice,
+            timeline,
+            step,
+            blocks,
+        })]
+    };
+    let event = Event::Combined {
+        step,
+        squares: vec![f64::NAN],
+        non_finite: vec![0],
+    };
+    assert_eq!(bench.event(event), halted(vec![0]));
+
+    let mut bench = Bench::new(1);
+    bench.push(0, 2, 0, 1);
+    bench.combined();
+    let event = Event::Applied {
+        step,
+        digests: vec![[7; 32]],
+        finite: false,
+    };
+    assert_eq!(bench.event(event), halted(vec![]));
+}
+
+#[test]
+fn a_withheld_leaf_is_decided_without_a_root() {
+    let mut bench = Bench::new(1);
+    bench.shard.rules.votes.non_finite = crate::job::NonFinite::Skip;
+    bench.push(0, 0, 0, 1);
+    let skip = Effect::Apply {
+        step: Step(0),
+        action: Action::Skip,
+        weight: 2.0,
+    };
+    assert_eq!(
+        bench.order(ShardOrder::Withhold { step: Step(0) }),
+        vec![skip]
+    );
+    assert_eq!(
+        bench.push(0, 0, 1, 2)[1],
+        answer(0, 0, 1, Verdict::StaleStep)
+    );
+}

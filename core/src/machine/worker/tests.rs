@@ -1,1 +1,442 @@
+use super::*;
+use crate::layout::SliceMap;
+use crate::message::Verdict;
+use crate::sampling::{Sampling, Shuffle};
+use crate::time::Span;
+use crate::tree::Tree;
+use crate::vote::VoteRules;
+use crate::{Generation, RunId, View};
 
+const SLICES: [SliceId; 2] = [SliceId(0), SliceId(1)];
+
+fn rules() -> Rules {
+    Rules {
+        run: RunId(1),
+        sampling: Sampling::new(40, 4, 2, Shuffle::Global, 1),
+        tree: Tree::new(4),
+        slices: SliceMap::new(4, 2),
+        votes: VoteRules {
+            clip_norm: None,
+            non_finite: crate::job::NonFinite::Halt,
+            total_steps: 5,
+            cut_every: None,
+        },
+        evaluate_every: None,
+        evaluation_tasks: 4,
+        lease: Span::from_millis(1000),
+        grace: Span::from_millis(1000),
+        cut_interval: None,
+    }
+}
+
+fn timeline() -> Timeline {
+    Timeline::first(1)
+}
+
+fn view(slice: SliceId) -> SliceView {
+    SliceView {
+        slice,
+        view: View::first(1),
+        address: "here".into(),
+    }
+}
+
+fn lease(partition: u32, from: u64, until: Option<u64>) -> Lease {
+    Lease {
+        partition: PartitionId(partition),
+        from: Step(from),
+        until: until.map(Step),
+    }
+}
+
+fn ask(slice: SliceId, step: u64, purpose: Use) -> Effect {
+    let (timeline, map, view) = (timeline(), MapNumber(1), View::first(1));
+    Effect::Ask(
+        slice,
+        WorkerAsks::Pull {
+            timeline,
+            map,
+            view,
+            step: Step(step),
+            purpose,
+        },
+    )
+}
+
+fn computed(level: u8, index: u32, tensor: u64) -> Computed {
+    Computed {
+        node: Node { level, index },
+        tensor: Tensor(tensor),
+        samples: 2 << level,
+        weight: f64::from(2 << level),
+        loss_sum: 1.0,
+        non_finite: vec![],
+    }
+}
+
+fn push(slice: SliceId, step: u64, computed: Computed) -> Effect {
+    let (timeline, map) = (timeline(), MapNumber(1));
+    Effect::Push {
+        view: view(slice),
+        timeline,
+        map,
+        step: Step(step),
+        computed,
+    }
+}
+
+fn compute(step: u64, nodes: &[(u8, u32)]) -> Effect {
+    let nodes = nodes
+        .iter()
+        .map(|(level, index)| Node {
+            level: *level,
+            index: *index,
+        })
+        .collect();
+    Effect::Compute {
+        timeline: timeline(),
+        step: Step(step),
+        nodes,
+    }
+}
+
+struct Bench {
+    worker: Worker,
+    generation: Generation,
+}
+
+impl Bench {
+    /// A welcomed worker that holds `leases` and is linked to both slices.
+    fn new(leases: &[Lease]) -> Self {
+        let worker = Worker::new(rules(), "rows".into());
+        let mut bench = Self {
+            worker,
+            generation: Generation::first(1),
+        };
+        let ready = Effect::Say(WorkerSays::Ready {
+            data: "rows".into(),
+        });
+        assert_eq!(
+            bench.event(Event::Welcomed(Incarnation::first(1))),
+            vec![ready]
+        );
+        let dialled = bench.assign(leases);
+        assert!(dialled.contains(&Effect::Dial(view(SLICES[1]))));
+        for slice in SLICES {
+            bench.event(Event::SliceUp(slice));
+        }
+        bench
+    }
+
+    fn event(&mut self, event: Event) -> Vec<Effect> {
+        self.at(0, event)
+    }
+
+    fn at(&mut self, millis: u64, event: Event) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        self.worker
+            .step(Time(0) + Span::from_millis(millis), event, &mut effects);
+        effects
+    }
+
+    fn assign(&mut self, leases: &[Lease]) -> Vec<Effect> {
+        self.generation = self.generation.next();
+        self.event(Event::Told(CoordinatorSays::Assign(Assignment {
+            generation: self.generation,
+            timeline: timeline(),
+            map: MapNumber(1),
+            views: SLICES.map(view).to_vec(),
+            leases: leases.to_vec(),
+        })))
+    }
+
+    fn weights(&mut self, slice: u16, step: u64) -> Vec<Effect> {
+        let (slice, timeline, step) = (SliceId(slice), timeline(), Step(step));
+        self.event(Event::Weights {
+            slice,
+            timeline,
+            step,
+            purpose: Use::Train,
+        })
+    }
+
+    fn computed(&mut self, step: u64, computed: Computed, last: bool) -> Vec<Effect> {
+        let (timeline, step) = (timeline(), Step(step));
+        self.event(Event::Computed {
+            timeline,
+            step,
+            computed,
+            last,
+        })
+    }
+
+    fn heard(&mut self, slice: u16, says: ShardSays) -> Vec<Effect> {
+        self.event(Event::Heard(SliceId(slice), says))
+    }
+}
+
+#[test]
+fn a_step_is_pull_compute_push_and_the_next_pull_is_sent_before_it_is_needed() {
+    let mut bench = Bench::new(&[lease(0, 0, None), lease(1, 0, None), lease(3, 0, None)]);
+    assert_eq!(bench.weights(0, 0), vec![ask(SLICES[0], 1, Use::Train)]);
+    assert_eq!(
+        bench.weights(1, 0),
+        vec![ask(SLICES[1], 1, Use::Train), compute(0, &[(1, 0), (0, 3)])]
+    );
+    let (left, right) = (computed(1, 0, 7), computed(0, 3, 8));
+    let pushes = |sum: &Computed| SLICES.map(|slice| push(slice, 0, sum.clone())).to_vec();
+    assert_eq!(bench.computed(0, left.clone(), false), pushes(&left));
+    assert_eq!(bench.computed(0, right.clone(), true), pushes(&right));
+    assert_eq!(bench.weights(0, 1), vec![]);
+    assert_eq!(
+        bench.weights(1, 1),
+        vec![
+            Effect::Free(Tensor(8)),
+            Effect::Free(Tensor(7)),
+            Effect::Forget(Use::Train, Step(1)),
+            ask(SLICES[0], 2, Use::Train),
+            ask(SLICES[1], 2, Use::Train),
+            compute(1, &[(1, 0), (0, 3)])
+        ]
+    );
+}
+
+#[test]
+fn a_partition_taken_over_within_a_step_is_evaluated_beside_what_is_done() {
+    let mut bench = Bench::new(&[lease(0, 0, None)]);
+    bench.weights(0, 0);
+    assert!(bench.weights(1, 0).contains(&compute(0, &[(0, 0)])));
+    assert_eq!(
+        bench.assign(&[lease(0, 0, None), lease(1, 0, None), lease(2, 1, None)]),
+        vec![]
+    );
+    let done = bench.computed(0, computed(0, 0, 1), true);
+    assert_eq!(
+        done.last(),
+        Some(&compute(0, &[(0, 1)])),
+        "not partition 2, not 0 again"
+    );
+}
+
+#[test]
+fn a_relinked_slice_gets_what_it_lacks() {
+    let mut bench = Bench::new(&[lease(0, 0, None), lease(3, 0, None)]);
+    bench.weights(0, 0);
+    bench.weights(1, 0);
+    bench.computed(0, computed(0, 0, 1), false);
+    bench.computed(0, computed(0, 3, 2), true);
+    bench.event(Event::SliceDown(SLICES[1]));
+    assert_eq!(
+        bench.event(Event::SliceUp(SLICES[1])),
+        vec![ask(SLICES[1], 1, Use::Train)]
+    );
+    let covered = [PartitionId(0)].into_iter().collect();
+    let coverage = ShardSays::Coverage {
+        timeline: timeline(),
+        step: Step(0),
+        covered,
+    };
+    assert_eq!(
+        bench.heard(1, coverage),
+        vec![push(SLICES[1], 0, computed(0, 3, 2))]
+    );
+    let (timeline, step, verdict) = (timeline(), Step(0), Verdict::Stored);
+    for (slice, index) in [(0, 0), (0, 3)] {
+        let node = Node { level: 0, index };
+        bench.heard(
+            slice,
+            ShardSays::Answer {
+                timeline,
+                step,
+                node,
+                verdict,
+            },
+        );
+    }
+    let again = bench.at(600, Event::Tick { samples_per_s: 0.0 });
+    assert!(
+        again.contains(&push(SLICES[1], 0, computed(0, 3, 2))),
+        "unanswered: {again:?}"
+    );
+    assert!(
+        !again.contains(&push(SLICES[0], 0, computed(0, 0, 1))),
+        "answered"
+    );
+    assert!(
+        !again.contains(&push(SLICES[1], 0, computed(0, 0, 1))),
+        "covered"
+    );
+}
+
+#[test]
+fn who_is_left_behind_goes_to_where_the_slices_are() {
+    let mut bench = Bench::new(&[lease(0, 0, None)]);
+    bench.weights(0, 0);
+    let (timeline, step, at) = (timeline(), Step(0), Step(3));
+    let gone = ShardSays::Gone {
+        timeline,
+        step,
+        at,
+        purpose: Use::Train,
+    };
+    assert_eq!(
+        bench.heard(1, gone),
+        vec![
+            Effect::Forget(Use::Train, Step(3)),
+            ask(SLICES[0], 3, Use::Train),
+            ask(SLICES[1], 3, Use::Train)
+        ]
+    );
+    assert_eq!(bench.worker.open_step(), Some(Step(3)));
+}
+
+#[test]
+fn a_late_result_of_another_step_is_dropped() {
+    let mut bench = Bench::new(&[lease(0, 0, None)]);
+    bench.weights(0, 0);
+    bench.weights(1, 0);
+    bench.weights(0, 1);
+    bench.weights(1, 1);
+    let late = bench.computed(0, computed(0, 0, 1), true);
+    assert_eq!(late, vec![Effect::Free(Tensor(1)), compute(1, &[(0, 0)])]);
+}
+
+#[test]
+fn a_non_finite_leaf_is_reported_and_the_rest_of_its_node_pushed() {
+    let mut bench = Bench::new(&[lease(0, 0, None), lease(1, 0, None)]);
+    bench.weights(0, 0);
+    bench.weights(1, 0);
+    let bad = Computed {
+        non_finite: vec![(PartitionId(1), [9; 32])],
+        ..computed(1, 0, 1)
+    };
+    let (timeline, step, partition, digest) = (timeline(), Step(0), PartitionId(1), [9; 32]);
+    assert_eq!(
+        bench.computed(0, bad, true),
+        vec![
+            Effect::Free(Tensor(1)),
+            Effect::Say(WorkerSays::NonFinite {
+                timeline,
+                step,
+                partition,
+                digest
+            }),
+            compute(0, &[(0, 0)])
+        ]
+    );
+    bench.computed(0, computed(0, 0, 2), true);
+    let again = CoordinatorSays::Reevaluate {
+        timeline,
+        step,
+        partition,
+    };
+    assert_eq!(bench.event(Event::Told(again)), vec![compute(0, &[(0, 1)])]);
+}
+
+#[test]
+fn test_rows_are_scored_once_every_slice_is_here_and_idle_links_are_closed() {
+    let mut bench = Bench::new(&[lease(0, 0, None)]);
+    bench.assign(&[]);
+    let (timeline, version) = (timeline(), Step(2));
+    let evaluate = CoordinatorSays::Evaluate {
+        timeline,
+        version,
+        tasks: vec![1, 3],
+    };
+    assert!(
+        bench
+            .event(Event::Told(evaluate))
+            .contains(&Effect::Dial(view(SLICES[0])))
+    );
+    for slice in SLICES {
+        assert!(
+            bench
+                .event(Event::SliceUp(slice))
+                .contains(&ask(slice, 2, Use::Evaluate))
+        );
+    }
+    let weights = |slice| Event::Weights {
+        slice,
+        timeline,
+        step: version,
+        purpose: Use::Evaluate,
+    };
+    assert_eq!(bench.event(weights(SLICES[0])), vec![]);
+    let score = Effect::Score {
+        timeline,
+        version,
+        tasks: vec![1, 3],
+    };
+    assert_eq!(bench.event(weights(SLICES[1])), vec![score]);
+    let score = TaskScore {
+        rows: 5,
+        correct: Some(4),
+        loss_sum: 0.5,
+    };
+    let scored = |task| Event::Scored {
+        timeline,
+        version,
+        task,
+        score,
+    };
+    let says = |task| {
+        Effect::Say(WorkerSays::Evaluated {
+            timeline,
+            version,
+            task,
+            score,
+        })
+    };
+    assert_eq!(bench.event(scored(1)), vec![says(1)]);
+    let last = bench.event(scored(3));
+    assert_eq!(last[0], says(3));
+    assert!(
+        last.contains(&Effect::Hangup(SLICES[0])),
+        "nothing else is wanted of it"
+    );
+}
+
+#[test]
+fn a_drain_is_repeated_and_ends_by_itself_after_the_grace() {
+    let mut bench = Bench::new(&[lease(0, 0, None)]);
+    assert_eq!(
+        bench.event(Event::Terminate),
+        vec![Effect::Say(WorkerSays::Drain)]
+    );
+    let beat = bench.at(
+        250,
+        Event::Tick {
+            samples_per_s: 10.0,
+        },
+    );
+    assert!(beat.contains(&Effect::Say(WorkerSays::Drain)));
+    let forced = bench.at(
+        1000,
+        Event::Tick {
+            samples_per_s: 10.0,
+        },
+    );
+    assert!(forced.contains(&Effect::Say(WorkerSays::Leave)));
+    assert!(forced.contains(&Effect::Exit(Exit::Done)));
+}
+
+#[test]
+fn a_new_timeline_begins_where_its_leases_do() {
+    let mut bench = Bench::new(&[lease(0, 0, None)]);
+    for step in 0..2 {
+        bench.weights(0, step);
+        bench.weights(1, step);
+    }
+    assert_eq!(bench.worker.open_step(), Some(Step(1)));
+    let assignment = Assignment {
+        generation: Generation::first(2),
+        timeline: Timeline::first(2),
+        map: MapNumber(1),
+        views: SLICES.map(view).to_vec(),
+        leases: vec![lease(0, 0, None)],
+    };
+    let effects = bench.event(Event::Told(CoordinatorSays::Assign(assignment)));
+    assert!(effects.contains(&Effect::Hangup(SLICES[0])));
+    assert!(effects.contains(&Effect::Dial(view(SLICES[0]))));
+    assert_eq!(bench.worker.open_step(), Some(Step(0)));
+}

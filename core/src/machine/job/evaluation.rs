@@ -1,0 +1,194 @@
+//! Scoring the test rows on a version: pure tasks, each counted once, added up in task order.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Effect, Job, Note};
+use crate::id::{Incarnation, Step};
+use crate::ledger::Record;
+use crate::message::{CoordinatorSays, ShardOrder, TaskScore};
+use crate::tree::Tree;
+
+/// How good a version is on the test rows.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Metrics {
+    /// The version.
+    pub version: Step,
+    /// The pass over the data that had ended, from 0.
+    pub epoch: u64,
+    /// Rows, each counted once.
+    pub rows: u64,
+    /// Rows whose class was predicted; `None` for models without classes.
+    pub correct: Option<u64>,
+    /// Sum of per-row losses.
+    pub loss_sum: f64,
+}
+
+impl Metrics {
+    /// Share of rows predicted right.
+    #[must_use]
+    pub fn accuracy(&self) -> Option<f64> {
+        self.correct
+            .map(|correct| correct as f64 / self.rows as f64)
+    }
+}
+
+/// An evaluation under way.
+pub(super) struct Evaluation {
+    pub(super) version: Step,
+    open: BTreeMap<u32, Option<Incarnation>>,
+    scores: BTreeMap<u32, TaskScore>,
+}
+
+impl Job {
+    /// Begins once every slice keeps the version.
+    pub(super) fn begin_evaluation(&mut self, effects: &mut Vec<Effect>) {
+        let mut pins = self.slices.values().map(|slice| slice.pinned);
+        let Some(version) = pins.next().flatten() else {
+            return;
+        };
+        if pins.any(|pin| pin != Some(version)) || self.evaluation.is_some() {
+            return;
+        }
+        if self.metrics.contains_key(&version) {
+            effects.push(Effect::Order(ShardOrder::Evaluated { version }));
+            return;
+        }
+        let open = (0..self.rules.evaluation_tasks)
+            .map(|task| (task, None))
+            .collect();
+        self.evaluation = Some(Evaluation {
+            version,
+            open,
+            scores: BTreeMap::new(),
+        });
+        self.hand_out(effects);
+    }
+
+    /// Gives every task without an evaluator to the active member that has the fewest.
+    pub(super) fn hand_out(&mut self, effects: &mut Vec<Effect>) {
+        let mut loads: BTreeMap<Incarnation, Vec<u32>> =
+            self.active().map(|member| (member, Vec::new())).collect();
+        let (Some(evaluation), false) = (&mut self.evaluation, loads.is_empty()) else {
+            return;
+        };
+        let free: Vec<u32> = evaluation
+            .open
+            .iter()
+            .filter(|(_, by)| by.is_none())
+            .map(|(task, _)| *task)
+            .collect();
+        for task in free {
+            let (member, tasks) = loads
+                .iter_mut()
+                .min_by_key(|(member, tasks)| (tasks.len(), **member))
+                .expect("there is an active member");
+            tasks.push(task);
+            evaluation.open.insert(task, Some(*member));
+        }
+        let (timeline, version) = (self.settings.timeline, evaluation.version);
+        for (member, tasks) in loads.into_iter().filter(|(_, tasks)| !tasks.is_empty()) {
+            let says = CoordinatorSays::Evaluate {
+                timeline,
+                version,
+                tasks,
+            };
+            effects.push(Effect::Say(member, says));
+        }
+    }
+
+    pub(super) fn evaluation_lost(&mut self, lost: Incarnation, effects: &mut Vec<Effect>) {
+        if let Some(evaluation) = &mut self.evaluation {
+            for by in evaluation.open.values_mut().filter(|by| **by == Some(lost)) {
+                *by = None;
+            }
+            self.hand_out(effects);
+        }
+    }
+
+    /// The first score of a task counts; all are the same bits.
+    pub(super) fn evaluated(
+        &mut self,
+        version: Step,
+        task: u32,
+        score: TaskScore,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(evaluation) = self.evaluation.as_mut().filter(|e| e.version == version) else {
+            return;
+        };
+        if evaluation.open.remove(&task).is_some() {
+            evaluation.scores.insert(task, score);
+        }
+        if evaluation.open.is_empty() {
+            let evaluation = self.evaluation.take().expect("just looked at");
+            self.evaluation_done(&evaluation, effects);
+        }
+    }
+
+    fn evaluation_done(&mut self, evaluation: &Evaluation, effects: &mut Vec<Effect>) {
+        let metrics = self.add_up(evaluation);
+        let Metrics {
+            version,
+            epoch,
+            rows,
+            correct,
+            loss_sum,
+        } = metrics;
+        self.metrics.insert(version, metrics);
+        effects.push(Effect::Append(Record::Evaluation {
+            timeline: self.settings.timeline,
+            epoch,
+            step: version,
+            rows,
+            correct: correct.unwrap_or(0),
+            loss_sum,
+        }));
+        effects.push(Effect::Note(Note::Evaluated(metrics)));
+        effects.push(Effect::Order(ShardOrder::Evaluated { version }));
+    }
+
+    fn add_up(&self, evaluation: &Evaluation) -> Metrics {
+        let scores = &evaluation.scores;
+        let mut correct = Some(0);
+        for score in scores.values() {
+            correct = correct.zip(score.correct).map(|(sum, one)| sum + one);
+        }
+        let loss = |node: crate::tree::Node| {
+            let task = scores.get(&node.index).filter(|_| node.level == 0)?;
+            Some(task.loss_sum)
+        };
+        let version = evaluation.version;
+        Metrics {
+            version,
+            epoch: self.rules.sampling.position(Step(version.0 - 1)).epoch,
+            rows: scores.values().map(|score| score.rows).sum(),
+            correct,
+            loss_sum: Tree::new(self.rules.evaluation_tasks)
+                .sum(&loss)
+                .unwrap_or(0.0),
+        }
+    }
+
+    pub(super) fn evaluation_again(&self, effects: &mut Vec<Effect>) {
+        let Some(evaluation) = &self.evaluation else {
+            return;
+        };
+        let mut tasks: BTreeMap<Incarnation, Vec<u32>> = BTreeMap::new();
+        for (task, by) in &evaluation.open {
+            if let Some(member) = by {
+                tasks.entry(*member).or_default().push(*task);
+            }
+        }
+        let (timeline, version) = (self.settings.timeline, evaluation.version);
+        for (member, tasks) in tasks {
+            let says = CoordinatorSays::Evaluate {
+                timeline,
+                version,
+                tasks,
+            };
+            effects.push(Effect::Say(member, says));
+        }
+    }
+}

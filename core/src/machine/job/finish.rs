@@ -1,0 +1,157 @@
+//! How a run ends: all steps done, stopped at a checkpoint, halted, or given up.
+
+use super::{Effect, Job, Outcome};
+use crate::id::{SliceId, Step};
+use crate::message::{CoordinatorSays, ShardOrder};
+use crate::time::Time;
+
+/// A stop that was asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stop {
+    since: Time,
+    sealed: bool,
+}
+
+/// The way out: first durable, then everybody is told (PROTOCOL 29).
+#[derive(Clone, Debug)]
+pub(super) struct Ending {
+    outcome: Outcome,
+    closed: bool,
+}
+
+impl Ending {
+    /// Whether members are told that the run is over.
+    pub(super) fn told(&self) -> bool {
+        self.closed
+    }
+}
+
+impl Job {
+    pub(super) fn request_stop(&mut self, now: Time, effects: &mut Vec<Effect>) {
+        if self.stop.is_none() {
+            self.stop = Some(Stop {
+                since: now,
+                sealed: false,
+            });
+            effects.push(Effect::Order(ShardOrder::RequestStop));
+        }
+    }
+
+    pub(super) fn stop_again(&self, effects: &mut Vec<Effect>) {
+        if self.ending.is_some() {
+            return;
+        }
+        if let Some(stop) = &self.stop {
+            let order = if stop.sealed {
+                ShardOrder::Seal
+            } else {
+                ShardOrder::RequestStop
+            };
+            effects.push(Effect::Order(order));
+        }
+        if let Some(step) = self.resting_at().filter(|step| self.durable < Some(*step)) {
+            effects.push(Effect::Order(ShardOrder::CutHere { step }));
+        }
+    }
+
+    /// The version that no slice can leave: all are there and one has not voted and never will.
+    fn resting_at(&self) -> Option<Step> {
+        let (low, newest) = (self.low(), self.newest());
+        let stuck = self
+            .slices
+            .values()
+            .any(|slice| slice.resting && !slice.voted);
+        (low == newest && stuck).then_some(low)
+    }
+
+    /// Ends the run as soon as what its end needs is there.
+    pub(super) fn finish(&mut self, now: Time, effects: &mut Vec<Effect>) {
+        if self.ending.is_some() {
+            return;
+        }
+        self.seal(now, effects);
+        let Some(step) = self.resting_at().filter(|_| self.halted.is_empty()) else {
+            return;
+        };
+        let since = *self.at_last.get_or_insert(now);
+        if self.recorded < step {
+            return;
+        }
+        if self.durable < Some(step) {
+            let late = since + self.rules.grace <= now;
+            if let Some(reason) = self.degraded.clone().filter(|_| late) {
+                self.end(
+                    Outcome::SaveFailed {
+                        durable: self.durable,
+                        reason,
+                    },
+                    effects,
+                );
+            }
+            return;
+        }
+        if step < self.rules.last() {
+            return self.end(Outcome::Stopped(step), effects);
+        }
+        if !self.rules.evaluated(step) || self.metrics.contains_key(&step) {
+            self.end(Outcome::Finished, effects);
+        }
+    }
+
+    /// No step came within the grace of a stop: the open one is closed to newcomers.
+    fn seal(&mut self, now: Time, effects: &mut Vec<Effect>) {
+        let grace = self.rules.grace;
+        if let Some(stop) = self
+            .stop
+            .as_mut()
+            .filter(|s| !s.sealed && s.since + grace <= now)
+        {
+            stop.sealed = true;
+            effects.push(Effect::Order(ShardOrder::Seal));
+        }
+    }
+
+    pub(super) fn slice_halted(
+        &mut self,
+        slice: SliceId,
+        step: Step,
+        blocks: &[u32],
+        effects: &mut Vec<Effect>,
+    ) {
+        self.halted.insert(slice);
+        if self.ending.is_some() {
+            return;
+        }
+        let place = match (self.confirmed(step), blocks.first()) {
+            (Some(partition), _) => format!("the gradient of partition {partition} is not finite"),
+            (None, Some(block)) => format!("the summed gradient of block {block} is not finite"),
+            (None, None) => "the update made a weight that is not finite".into(),
+        };
+        let cause = format!(
+            "step {step}: {place}; the weights of step {step} are kept: lower learning_rate, set \
+             clip_norm, or set non_finite = \"skip\""
+        );
+        self.end(Outcome::Halted { step, cause }, effects);
+    }
+
+    pub(super) fn end(&mut self, outcome: Outcome, effects: &mut Vec<Effect>) {
+        if self.ending.is_none() {
+            self.ending = Some(Ending {
+                outcome: outcome.clone(),
+                closed: false,
+            });
+            effects.push(Effect::Close(outcome));
+        }
+    }
+
+    pub(super) fn closed(&mut self, effects: &mut Vec<Effect>) {
+        let Some(ending) = self.ending.as_mut().filter(|ending| !ending.closed) else {
+            return;
+        };
+        ending.closed = true;
+        for member in self.members.keys() {
+            effects.push(Effect::Say(*member, CoordinatorSays::Finished));
+        }
+        effects.push(Effect::Over(ending.outcome.clone()));
+    }
+}

@@ -1,0 +1,202 @@
+//! Leases on partitions: standing until revoked, handed over at a step both sides know.
+
+use std::collections::BTreeMap;
+
+use super::{Effect, Job, Note};
+use crate::id::{Incarnation, PartitionId, Step};
+use crate::message::{Assignment, CoordinatorSays, Lease};
+use crate::plan::{MemberLoad, Problem};
+
+/// One holder of a partition over a range of steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Held {
+    pub(super) holder: Incarnation,
+    pub(super) from: Step,
+    pub(super) until: Option<Step>,
+}
+
+impl Job {
+    pub(super) fn holds_any(&self, member: Incarnation) -> bool {
+        self.leases
+            .values()
+            .flatten()
+            .any(|lease| lease.holder == member)
+    }
+
+    /// The first step for which somebody still has to evaluate the partition.
+    fn uncovered(&self, partition: PartitionId) -> Step {
+        let low = self.low();
+        let everywhere = self
+            .slices
+            .values()
+            .all(|slice| slice.step > low || slice.covered.contains(partition));
+        if everywhere { low.next() } else { low }
+    }
+
+    /// Takes a lost member's leases away: a later holder's begins earlier instead.
+    pub(super) fn orphan(&mut self, lost: Incarnation) {
+        let partitions: Vec<PartitionId> = self
+            .leases
+            .iter()
+            .filter(|(_, held)| held.iter().any(|lease| lease.holder == lost))
+            .map(|(partition, _)| *partition)
+            .collect();
+        for partition in partitions {
+            let first = self.uncovered(partition);
+            let held = self.leases.get_mut(&partition).expect("just listed");
+            held.retain(|lease| lease.holder != lost);
+            if let Some(next) = held.first_mut() {
+                next.from = next.from.min(first);
+            }
+            for at in 1..held.len() {
+                let from = held[at].from;
+                held[at - 1].until = Some(from);
+            }
+        }
+    }
+
+    /// Makes the leases those of a new plan, and tells every member of the new generation.
+    pub(super) fn replan(&mut self, effects: &mut Vec<Effect>) {
+        let targets = self.problem().solve().0;
+        let (low, newest) = (self.low(), self.newest());
+        let mut moved = 0;
+        for partition in (0..self.rules.tree.partitions()).map(PartitionId) {
+            let first = self.uncovered(partition);
+            let held = self.leases.entry(partition).or_default();
+            held.retain(|lease| lease.until.is_none_or(|until| until > low));
+            let standing = held.last().copied().filter(|lease| lease.until.is_none());
+            match (standing, targets.get(&partition).copied()) {
+                (None, None) => {}
+                (None, Some(holder)) => {
+                    let from = held.last().and_then(|lease| lease.until).unwrap_or(first);
+                    held.push(Held {
+                        holder,
+                        from,
+                        until: None,
+                    });
+                    moved += 1;
+                }
+                (Some(lease), Some(holder)) if lease.holder == holder => {}
+                (Some(_), target) => {
+                    hand_over(held, Step(newest.0 + 1), target);
+                    moved += 1;
+                }
+            }
+        }
+        self.generation = self.generation.next();
+        if self.generation.number > 1 && moved > 0 {
+            self.counters.reassigned += moved;
+            effects.push(Effect::Note(Note::Moved(moved)));
+        }
+        let everybody: Vec<Incarnation> = self.members.keys().copied().collect();
+        for member in everybody {
+            self.assign(member, effects);
+        }
+    }
+
+    fn problem(&self) -> Problem {
+        let current = self.leases.iter().filter_map(|(partition, held)| {
+            let standing = held.last().filter(|lease| lease.until.is_none())?;
+            Some((*partition, standing.holder))
+        });
+        let known: Vec<f64> = self
+            .members
+            .values()
+            .map(|state| state.speed)
+            .filter(|speed| *speed > 0.0)
+            .collect();
+        let fastest = known.iter().copied().fold(0.0, f64::max);
+        let members: BTreeMap<Incarnation, MemberLoad> = self
+            .active()
+            .take(self.settings.max_workers as usize)
+            .map(|member| {
+                let speed = relative(self.members[&member].speed, fastest);
+                (
+                    member,
+                    MemberLoad {
+                        speed,
+                        accepts: true,
+                    },
+                )
+            })
+            .collect();
+        Problem {
+            partitions: self.rules.tree.partitions(),
+            members,
+            current: current.collect(),
+        }
+    }
+
+    /// Tells a member all that it holds.
+    pub(super) fn assign(&self, member: Incarnation, effects: &mut Vec<Effect>) {
+        let Some(state) = self.members.get(&member) else {
+            return;
+        };
+        if state.stage == super::members::Stage::Joining {
+            return;
+        }
+        let leases = self.leases.iter().flat_map(|(partition, held)| {
+            held.iter()
+                .filter(|lease| lease.holder == member)
+                .map(|lease| Lease {
+                    partition: *partition,
+                    from: lease.from,
+                    until: lease.until,
+                })
+        });
+        let assignment = Assignment {
+            generation: self.generation,
+            timeline: self.settings.timeline,
+            map: self.settings.map,
+            views: self.settings.views.clone(),
+            leases: leases.collect(),
+        };
+        effects.push(Effect::Say(member, CoordinatorSays::Assign(assignment)));
+    }
+}
+
+/// Ends the standing lease at `step`, or takes it back whole if it begins no earlier; `target` holds
+/// from then on.
+fn hand_over(held: &mut Vec<Held>, step: Step, target: Option<Incarnation>) {
+    let standing = held.last_mut().expect("the caller saw a standing lease");
+    let mut from = step;
+    if standing.from >= step {
+        from = standing.from;
+        held.pop();
+    } else {
+        standing.until = Some(step);
+    }
+    if let Some(holder) = target {
+        held.push(Held {
+            holder,
+            from,
+            until: None,
+        });
+    }
+}
+
+/// Speeds in steps of a factor of two below the fastest: measurement noise moves no lease. Unknown
+/// counts as fastest, so that a joiner is tried at once.
+fn relative(speed: f64, fastest: f64) -> f64 {
+    if speed <= 0.0 || fastest <= 0.0 {
+        return 1.0;
+    }
+    let mut level = 1.0;
+    while level > 1.0 / 64.0 && speed < fastest * level * 0.71 {
+        level /= 2.0;
+    }
+    level
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn speeds_are_coarse() {
+        assert_eq!(
+            [100.0, 80.0, 70.0, 40.0, 12.0, 0.0].map(|s| relative(s, 100.0)),
+            [1.0, 1.0, 0.5, 0.5, 0.125, 1.0]
+        );
+    }
+}

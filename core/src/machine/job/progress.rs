@@ -1,0 +1,164 @@
+//! What the slices report: the ledger's records, and how far the run is.
+
+use std::collections::BTreeMap;
+
+use super::{Effect, Job, SliceState};
+use crate::id::{SliceId, Step};
+use crate::ledger::{Part, Record};
+use crate::message::{ShardOrder, ShardReport, StepRecord};
+use crate::time::Time;
+
+/// Commits kept for the rate shown in status.
+const COMMITS: usize = 64;
+
+impl Job {
+    pub(super) fn report(&mut self, now: Time, report: ShardReport, effects: &mut Vec<Effect>) {
+        match report {
+            ShardReport::Progress {
+                slice,
+                timeline,
+                step,
+                covered,
+                pinned,
+                resting,
+                voted,
+            } => {
+                if timeline == self.settings.timeline {
+                    let state = SliceState {
+                        step,
+                        covered,
+                        pinned,
+                        resting,
+                        voted,
+                    };
+                    self.progress(slice, state, effects);
+                }
+            }
+            ShardReport::Committed(record) => {
+                if record.timeline == self.settings.timeline {
+                    self.committed(now, record, effects);
+                }
+            }
+            ShardReport::Halted {
+                timeline,
+                step,
+                blocks,
+                slice,
+            } => {
+                if timeline == self.settings.timeline {
+                    self.slice_halted(slice, step, &blocks, effects);
+                }
+            }
+        }
+    }
+
+    fn progress(&mut self, slice: SliceId, new: SliceState, effects: &mut Vec<Effect>) {
+        let low = self.low();
+        let state = self
+            .slices
+            .get_mut(&slice)
+            .expect("slices are fixed within a map");
+        // An older report may arrive later.
+        if new.step < state.step
+            || (new.step == state.step && !new.covered.includes(&state.covered))
+        {
+            return;
+        }
+        *state = new;
+        if self.low() > low {
+            self.suspects.clear();
+            self.release(effects);
+        }
+        self.begin_evaluation(effects);
+    }
+
+    fn committed(&mut self, now: Time, record: StepRecord, effects: &mut Vec<Effect>) {
+        if record.step >= self.recorded {
+            self.records
+                .entry(record.step)
+                .or_default()
+                .insert(record.slice, record);
+        }
+        let slices = self.slices.len();
+        while let Some(parts) = self.records.remove(&self.recorded) {
+            if parts.len() < slices {
+                self.records.insert(self.recorded, parts);
+                break;
+            }
+            self.record(now, parts, effects);
+            self.recorded = self.recorded.next();
+        }
+        effects.push(Effect::Order(ShardOrder::Recorded {
+            before: self.recorded,
+        }));
+    }
+
+    /// Every slice has applied the step: one line of the ledger.
+    fn record(
+        &mut self,
+        now: Time,
+        parts: BTreeMap<SliceId, StepRecord>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let mut chain = blake3::Hasher::new();
+        for digest in parts.values().flat_map(|part| &part.digests) {
+            chain.update(digest);
+        }
+        let chain = *chain.finalize().as_bytes();
+        let discarded = parts.values().map(|part| part.discarded).max().unwrap_or(0);
+        let first = parts
+            .into_values()
+            .next()
+            .expect("a run has at least one slice");
+        let part = |c: &crate::message::Contributor| Part {
+            node: c.node,
+            contributor: c.incarnation,
+            samples: c.samples,
+        };
+        self.counters.samples += first.samples;
+        self.counters.discarded += discarded;
+        self.counters.cuts_missed += u64::from(first.cut_missed);
+        self.counters.skipped += u64::from(first.skipped);
+        if first.weight > 0.0 {
+            self.last_loss = Some(first.loss_sum / first.weight);
+        }
+        self.commits.push_back((now, first.samples));
+        if self.commits.len() > COMMITS {
+            self.commits.pop_front();
+        }
+        effects.push(Effect::Append(Record::Step(crate::ledger::StepRecord {
+            timeline: first.timeline,
+            step: first.step,
+            chain,
+            nodes: first.nodes.iter().map(part).collect(),
+            samples: first.samples,
+            loss_sum: first.loss_sum,
+            weight: first.weight,
+            skipped: first.skipped,
+            discarded,
+        })));
+        self.compare(first.step.next(), chain, effects);
+    }
+
+    /// Replay must make the lines that a superseded branch had (PROTOCOL 2).
+    fn compare(&mut self, version: Step, chain: [u8; 32], effects: &mut Vec<Effect>) {
+        let Some(before) = self.settings.superseded.remove(&version) else {
+            return;
+        };
+        if before != chain && self.settings.bits {
+            let step = Step(version.0 - 1);
+            let cause = format!(
+                "replaying step {step} made other weights than before the restart; the model or a \
+                 processor is not deterministic: set bits = \"off\", or find the worker that differs"
+            );
+            self.end(super::Outcome::Halted { step, cause }, effects);
+        }
+    }
+
+    /// Repeats what may have been lost.
+    pub(super) fn ask_again(&self, effects: &mut Vec<Effect>) {
+        self.evaluation_again(effects);
+        self.suspects_again(effects);
+        self.stop_again(effects);
+    }
+}

@@ -1,0 +1,191 @@
+//! What people see of a job.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Counters, Job, Metrics};
+use crate::id::{Generation, Incarnation, Step, Timeline};
+use crate::time::Time;
+
+/// A job at one moment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// The newest version that every slice has.
+    pub step: Step,
+    /// Steps of the whole run.
+    pub total_steps: u64,
+    /// The pass over the data, from 0.
+    pub epoch: u64,
+    /// Passes over the data in the whole run, rounded up.
+    pub epochs: u64,
+    /// Mean loss of the newest step.
+    pub loss: Option<f64>,
+    /// Rows applied a second, over the newest steps.
+    pub samples_per_s: f64,
+    /// Rows applied since this coordinator began.
+    pub samples: u64,
+    /// The newest durable version.
+    pub durable_step: Option<Step>,
+    /// Why checkpoints fail, while they do.
+    pub degraded: Option<String>,
+    /// Whom or what the run waits for, if it does.
+    pub waiting: Option<String>,
+    /// Version of the membership.
+    pub generation: Generation,
+    /// Branch of history.
+    pub timeline: Timeline,
+    /// Members, by incarnation.
+    pub workers: Vec<MemberStatus>,
+    /// Workers wanted.
+    pub wanted: u32,
+    /// Members that became ready, in all.
+    pub joined: u64,
+    /// Members lost, in all.
+    pub lost: u64,
+    /// Members that left in peace, in all.
+    pub drained: u64,
+    /// Leases that moved, in all.
+    pub reassigned: u64,
+    /// Contributions computed and not used.
+    pub discarded: u64,
+    /// Wanted checkpoints left out because one was being written.
+    pub cuts_missed: u64,
+    /// Steps skipped because of non-finite values.
+    pub skipped: u64,
+    /// Every evaluation, by version.
+    pub metrics: Vec<Metrics>,
+}
+
+/// One worker.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MemberStatus {
+    /// Its number.
+    pub incarnation: Incarnation,
+    /// Host and process id.
+    pub name: String,
+    /// `joining`, `active` or `draining`.
+    pub state: String,
+    /// Standing leases.
+    pub partitions: usize,
+    /// The step it works on, as it last said.
+    pub step: Option<Step>,
+    /// Samples a second of its compute; 0 when unknown.
+    pub samples_per_s: f64,
+}
+
+impl Job {
+    /// What there is to see.
+    #[must_use]
+    pub fn status(&self, now: Time) -> Status {
+        let step = self.low();
+        let last = self.rules.last();
+        let Counters {
+            joined,
+            lost,
+            drained,
+            reassigned,
+            samples,
+            discarded,
+            cuts_missed,
+            skipped,
+        } = self.counters;
+        Status {
+            step,
+            total_steps: last.0,
+            epoch: self
+                .rules
+                .sampling
+                .position(Step(step.0.min(last.0.saturating_sub(1))))
+                .epoch,
+            epochs: last.0.div_ceil(self.rules.sampling.steps_per_epoch()),
+            loss: self.last_loss,
+            samples_per_s: self.rate(now),
+            samples,
+            durable_step: self.durable,
+            degraded: self.degraded.clone(),
+            waiting: self.waiting(),
+            generation: self.generation,
+            timeline: self.settings.timeline,
+            workers: self.member_status(),
+            wanted: self.wanted,
+            joined,
+            lost,
+            drained,
+            reassigned,
+            discarded,
+            cuts_missed,
+            skipped,
+            metrics: self.metrics.values().copied().collect(),
+        }
+    }
+
+    fn member_status(&self) -> Vec<MemberStatus> {
+        let standing = |member| {
+            let all = self.leases.values().filter_map(|held| held.last());
+            all.filter(|lease| lease.holder == member && lease.until.is_none())
+                .count()
+        };
+        self.members
+            .iter()
+            .map(|(incarnation, state)| MemberStatus {
+                incarnation: *incarnation,
+                name: state.name.clone(),
+                state: match state.stage {
+                    super::members::Stage::Joining => "joining".into(),
+                    super::members::Stage::Active => "active".into(),
+                    super::members::Stage::Draining => "draining".into(),
+                },
+                partitions: standing(*incarnation),
+                step: state.step,
+                samples_per_s: state.speed,
+            })
+            .collect()
+    }
+
+    fn rate(&self, now: Time) -> f64 {
+        let Some((first, _)) = self.commits.front() else {
+            return 0.0;
+        };
+        let samples: u64 = self
+            .commits
+            .iter()
+            .skip(1)
+            .map(|(_, samples)| samples)
+            .sum();
+        let seconds = now.since(*first).as_secs_f64();
+        if seconds > 0.0 {
+            samples as f64 / seconds
+        } else {
+            0.0
+        }
+    }
+
+    /// Names who is missing: the holders of what the open step lacks.
+    fn waiting(&self) -> Option<String> {
+        let low = self.low();
+        if low == self.rules.last() {
+            return self
+                .evaluation
+                .as_ref()
+                .map(|_| "the last evaluation".into());
+        }
+        if self.active().next().is_none() {
+            return Some("workers: none is ready; start some with `resilin worker --join`".into());
+        }
+        let missing: Vec<Incarnation> = self
+            .leases
+            .iter()
+            .filter(|(partition, _)| {
+                self.rules.sampling.with_samples(low).contains(**partition)
+                    && self
+                        .slices
+                        .values()
+                        .any(|s| s.step == low && !s.covered.contains(**partition))
+            })
+            .filter_map(|(_, held)| held.iter().find(|lease| lease.from <= low))
+            .map(|lease| lease.holder)
+            .collect();
+        let first = missing.first()?;
+        let name = &self.members.get(first)?.name;
+        Some(format!("worker {first} ({name}) at step {low}"))
+    }
+}
