@@ -1,12 +1,11 @@
-//! Job files as people get them wrong and right: exact lines for every refusal, and what decides
-//! bits.
+//! Job files as people get them right and wrong, with the exact line for every refusal.
 
 use super::*;
 use crate::random::{Key as RandomKey, Purpose};
 use crate::sampling::Shuffle;
 use crate::time::Span;
 
-fn read(text: &str) -> Result<(Job, Effective), JobError> {
+pub(super) fn read(text: &str) -> Result<(Job, Effective), JobError> {
     let mut document = Document::parse(text)?;
     let job = Job::read(&mut document)?;
     Ok((job, document.finish()?))
@@ -14,10 +13,6 @@ fn read(text: &str) -> Result<(Job, Effective), JobError> {
 
 fn refused(text: &str) -> String {
     read(text).expect_err(text).to_string()
-}
-
-fn effective(text: &str) -> Effective {
-    read(text).expect(text).1
 }
 
 #[test]
@@ -261,92 +256,6 @@ fn every_kind_of_key_is_read_and_written_back() {
 }
 
 #[test]
-fn the_effective_job_reads_back_to_itself() {
-    for text in [
-        "",
-        "[run]\nsteps = 60\nbatch = 96\npartitions = 12\nseed = 18446744073709551615\n\
-         clip_norm = 0.1\nshuffle = \"none\"\nbits = \"off\"\nnon_finite = \"skip\"\n\
-         [failure]\nlease = 2\nwait_below_min = 4\n[checkpoint]\nevery_seconds = 0\n",
-    ] {
-        let (job, effective) = read(text).unwrap();
-        let (again, back) = read(&effective.toml()).unwrap();
-        assert_eq!((&job, &effective), (&again, &back));
-        assert_eq!(effective.digest(), back.digest());
-        assert_eq!(effective.toml(), back.toml());
-        let packed = rmp_serde::to_vec_named(&effective).unwrap();
-        assert_eq!(
-            rmp_serde::from_slice::<Effective>(&packed).unwrap(),
-            effective
-        );
-    }
-}
-
-#[test]
-fn keys_decide_bits_or_are_free() {
-    let base = effective("");
-    for free in [
-        "[run]\nname = \"other\"",
-        "[run]\nevaluate_every = 5",
-        "[cluster]\nworkers = 2\nshards = 3\ncompute_threads = 2\nin_flight = 65536",
-        "[checkpoint]\nevery_steps = 5\nkeep = 9",
-        "[failure]\nlease = 3",
-    ] {
-        assert_ne!(effective(free), base, "{free}");
-        assert_eq!(effective(free).digest(), base.digest(), "{free}");
-        assert_eq!(base.differences(&effective(free)), Vec::<String>::new());
-    }
-    let mut ids = vec![base.run_id()];
-    for (bits, difference) in [
-        ("seed = 2", "run.seed is 1 here, 2 there"),
-        ("epochs = 21", "run.epochs is 20 here, 21 there"),
-        ("partitions = 8", "run.partitions is 16 here, 8 there"),
-        (
-            "shuffle = \"none\"",
-            "run.shuffle is \"global\" here, \"none\" there",
-        ),
-        ("slot_level = 1", "run.slot_level is 0 here, 1 there"),
-        ("block = 256", "run.block is 65536 here, 256 there"),
-        ("bits = \"off\"", "run.bits is \"on\" here, \"off\" there"),
-        ("clip_norm = 1", "run.clip_norm is not set here, 1.0 there"),
-        (
-            "clip_value = 1",
-            "run.clip_value is not set here, 1.0 there",
-        ),
-        (
-            "non_finite = \"skip\"",
-            "run.non_finite is \"halt\" here, \"skip\" there",
-        ),
-    ] {
-        let other = effective(&format!("[run]\n{bits}"));
-        assert_eq!(base.differences(&other), vec![difference]);
-        ids.push(other.run_id());
-    }
-    let longer = base.differences(&effective("[run]\nsteps = 60\nbatch = 96"));
-    let expected = [
-        "run.batch is 64 here, 96 there",
-        "run.epochs is 20 here, not set there",
-        "run.steps is not set here, 60 there",
-    ];
-    assert_eq!(longer, expected);
-    let count = ids.len();
-    ids.sort();
-    ids.dedup();
-    assert_eq!(ids.len(), count);
-}
-
-#[test]
-fn the_digest_is_over_the_sorted_lines() {
-    let lines = "run.batch=64\nrun.bits=\"on\"\nrun.block=65536\nrun.epochs=20\n\
-                 run.non_finite=\"halt\"\nrun.partitions=16\nrun.seed=1\nrun.shuffle=\"global\"\n\
-                 run.slot_level=0\n";
-    let digest = blake3::hash(lines.as_bytes());
-    let effective = effective("");
-    assert_eq!(effective.digest(), *digest.as_bytes());
-    assert_eq!(effective.digest8(), digest.to_hex()[..8]);
-    assert_eq!(effective.run_id().to_string(), digest.to_hex()[..16]);
-}
-
-#[test]
 fn the_command_line_overrides_the_file() {
     let mut document = Document::parse("[run]\nseed = 1\n").unwrap();
     document.set("run", "seed", u64::MAX);
@@ -427,22 +336,5 @@ fn no_text_makes_it_panic_or_answer_in_two_lines() {
     assert_eq!(
         read(&" ".repeat(MAX_BYTES + 1)).unwrap_err().to_string(),
         "job file: 1048577 bytes; a job file has at most 1048576"
-    );
-}
-
-/// The part of `docs/job-file.md` between the core's markers is what the code declares.
-#[test]
-fn the_reference_is_what_the_code_declares() {
-    let written = include_str!("../../../docs/job-file.md");
-    let (_, rest) = written
-        .split_once("<!-- core: begin -->\n")
-        .expect("a begin marker");
-    let (written, _) = rest
-        .split_once("<!-- core: end -->")
-        .expect("an end marker");
-    let declared = effective("").markdown();
-    assert!(
-        written == declared,
-        "docs/job-file.md differs from the code; put this between the core markers:\n{declared}"
     );
 }

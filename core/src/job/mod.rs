@@ -32,6 +32,8 @@ mod suggest;
 mod value;
 
 #[cfg(test)]
+mod effective_test;
+#[cfg(test)]
 mod job_test;
 
 pub use checkpoint::CheckpointSection;
