@@ -1,1 +1,41 @@
-//! Placeholder.
+//! Durable state of Resilin: sled holds the truth, files hold the bulk (see README.md).
+//!
+//! Everything blocks and nothing is async: the caller owns a thread for it. What is announced is
+//! durable: a checkpoint once [`Sealed::commit`] returned, a number once its issuer returned.
+
+mod digest;
+mod error;
+mod files;
+mod history;
+mod ledger;
+mod line;
+mod lock;
+mod manifest;
+mod records;
+mod recover;
+mod reserve;
+mod restore;
+mod retention;
+mod run;
+mod save;
+mod sled_records;
+mod slice_file;
+mod state;
+pub mod testing;
+
+pub use error::{Result, StoreError};
+pub use files::{Files, RealFiles, Writing};
+pub use ledger::{Cut, History, LEDGER, LedgerMark, Superseded};
+pub use lock::LOCK_WAIT;
+pub use manifest::{
+    FORMAT, Facts, FileRecord, MANIFEST, Manifest, SlotRecord, directory_name, parse_directory_name,
+};
+pub use records::{Batch, Pair, Records, VALUE_LIMIT};
+pub use recover::{OpenReport, SetAside};
+pub use reserve::{RESERVE, RESERVE_BYTES};
+pub use restore::{Depth, Health, Listing, Newest, Restored, Skipped, inspect};
+pub use retention::Pruned;
+pub use run::{CommitRecord, Finished, Run, RunRecord};
+pub use save::{Committed, Save, Sealed, Set, SliceImage};
+pub use sled_records::OPENING_THREAD;
+pub use state::{Opened, Patience, RunIdentity, Start, StateDir};

@@ -89,11 +89,15 @@ pub struct Part {
     pub samples: u64,
 }
 
-/// Digests as 64 hex digits in texts, as 32 bytes elsewhere.
-mod hex {
+/// Digests as 64 hex digits in texts, as 32 bytes elsewhere; for `#[serde(with)]`.
+pub mod hex {
     use super::{Deserialize, Deserializer, Serialize, Serializer};
 
-    pub(super) fn serialize<S: Serializer>(digest: &[u8; 32], s: S) -> Result<S::Ok, S::Error> {
+    /// Writes a digest.
+    ///
+    /// # Errors
+    /// Those of the serializer.
+    pub fn serialize<S: Serializer>(digest: &[u8; 32], s: S) -> Result<S::Ok, S::Error> {
         if s.is_human_readable() {
             s.serialize_str(blake3::Hash::from_bytes(*digest).to_hex().as_str())
         } else {
@@ -101,7 +105,11 @@ mod hex {
         }
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<[u8; 32], D::Error> {
+    /// Reads a digest.
+    ///
+    /// # Errors
+    /// Those of the deserializer, and a text that is not 64 hex digits.
+    pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<[u8; 32], D::Error> {
         if d.is_human_readable() {
             let text = String::deserialize(d)?;
             let hash = blake3::Hash::from_hex(text).map_err(serde::de::Error::custom)?;

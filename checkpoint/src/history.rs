@@ -1,0 +1,132 @@
+//! What a ledger says once its branches are laid over each other: a timeline supersedes every line
+//! after its base, and the superseded lines are kept to compare a replay with.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use resilin_core::ledger::{Record, StepRecord};
+use resilin_core::{Step, Timeline};
+
+use crate::error::{Result, StoreError};
+use crate::files::Files;
+use crate::line;
+
+/// A chain line that a later branch made anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Superseded {
+    /// The branch that it belonged to.
+    pub timeline: Timeline,
+    /// Number of the line: the step of the weights.
+    pub line: Step,
+    /// The line.
+    pub chain: [u8; 32],
+}
+
+/// The ledger of a run, resolved to its newest timeline.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct History {
+    newest: Timeline,
+    lines: BTreeMap<Step, (Timeline, [u8; 32])>,
+    steps: BTreeMap<Step, StepRecord>,
+    superseded: Vec<Superseded>,
+}
+
+impl History {
+    /// Reads the ledger file at `path`, up to the first line that does not fit.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn read(files: &dyn Files, path: &Path) -> Result<Self> {
+        let mut history = Self::default();
+        line::read(files, path, |record| history.add(record))?;
+        Ok(history)
+    }
+
+    fn add(&mut self, record: Record) {
+        match record {
+            Record::Initial { timeline, chain } => self.line(timeline, Step(0), chain),
+            Record::Step(step) => {
+                self.line(step.timeline, step.step.next(), step.chain);
+                if step.timeline >= self.newest {
+                    self.steps.insert(step.step, step);
+                }
+            }
+            Record::Rollback { timeline, base } => self.branch(timeline, base),
+            Record::Start { .. } | Record::Evaluation { .. } => {}
+        }
+    }
+
+    fn branch(&mut self, timeline: Timeline, base: Step) {
+        self.newest = self.newest.max(timeline);
+        self.steps.split_off(&base);
+        let gone = self.lines.split_off(&base.next());
+        self.superseded.extend(
+            gone.into_iter()
+                .map(|(line, (timeline, chain))| Superseded {
+                    timeline,
+                    line,
+                    chain,
+                }),
+        );
+    }
+
+    fn line(&mut self, timeline: Timeline, line: Step, chain: [u8; 32]) {
+        // A straggler's record of a branch that was left.
+        let replaced = if timeline < self.newest {
+            Some((timeline, chain))
+        } else {
+            self.lines.insert(line, (timeline, chain))
+        };
+        self.superseded
+            .extend(replaced.map(|(timeline, chain)| Superseded {
+                timeline,
+                line,
+                chain,
+            }));
+    }
+
+    /// The newest timeline's chain lines from step 0 on, over all the branches that led to it.
+    ///
+    /// # Errors
+    /// A line is missing because the ledger was damaged.
+    pub fn chain(&self) -> Result<Vec<(Step, [u8; 32])>> {
+        let mut chain = Vec::with_capacity(self.lines.len());
+        for (expected, (line, (_, hash))) in (0..).map(Step).zip(&self.lines) {
+            if *line != expected {
+                return Err(StoreError::damaged(
+                    Path::new(crate::ledger::LEDGER),
+                    format!("the chain line of step {expected} is missing"),
+                ));
+            }
+            chain.push((*line, *hash));
+        }
+        Ok(chain)
+    }
+
+    /// The newest timeline's committed steps from step 0 on.
+    pub fn steps(&self) -> impl Iterator<Item = &StepRecord> {
+        self.steps.values()
+    }
+
+    /// The newest timeline.
+    #[must_use]
+    pub fn timeline(&self) -> Timeline {
+        self.newest
+    }
+
+    /// The superseded lines, in the order in which they were superseded.
+    #[must_use]
+    pub fn superseded(&self) -> &[Superseded] {
+        &self.superseded
+    }
+
+    /// The superseded lines whose replay came out otherwise: always none where a job promises bits
+    /// (PROTOCOL 2).
+    pub fn differing(&self) -> impl Iterator<Item = &Superseded> {
+        self.superseded.iter().filter(|old| {
+            self.lines
+                .get(&old.line)
+                .is_some_and(|(_, chain)| *chain != old.chain)
+        })
+    }
+}

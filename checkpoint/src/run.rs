@@ -1,0 +1,239 @@
+//! One run's part of the state: its record, its ledger, its numbers and its checkpoints.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use resilin_core::ledger::{Record, hex};
+use resilin_core::{SliceId, Step, Timeline};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Result, StoreError};
+use crate::ledger::{History, Ledger, LedgerMark};
+use crate::records::{Batch, Kind, parse, run_key, view_key};
+use crate::restore::{self, Newest};
+use crate::retention::{self, Pruned};
+use crate::save::{Save, Set};
+use crate::state::Shared;
+
+/// What the store knows about a run. The digest and the name identify it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunRecord {
+    /// Name in the job file.
+    pub name: String,
+    /// Digest over every job key that decides bits.
+    #[serde(with = "hex")]
+    pub digest: [u8; 32],
+    /// The effective job file that the run was last opened with.
+    pub job: String,
+    /// When the run was created, in seconds since 1970.
+    pub created: u64,
+    /// Set once the last checkpoint is durable.
+    pub finished: Option<Finished>,
+}
+
+impl RunRecord {
+    /// Name of the run's directory: `NAME-DIGEST8`.
+    #[must_use]
+    pub fn directory(&self) -> String {
+        format!("{}-{}", self.name, crate::digest::hex(&self.digest[..4]))
+    }
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finished {
+    /// In seconds since 1970; 0 if the record was rebuilt from the manifest.
+    pub at: u64,
+    /// The report; `None` if the record was rebuilt: it must be made again.
+    pub report: Option<serde_json::Value>,
+}
+
+/// The commit record of a checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CommitRecord {
+    /// The weights are those of this step.
+    pub step: Step,
+    /// The branch.
+    pub timeline: Timeline,
+    /// Name of its directory within the run's.
+    pub directory: String,
+    /// Bytes of its tensor files.
+    pub bytes: u64,
+    /// SHA-256 of its manifest's file, in hex.
+    pub manifest_sha256: String,
+    /// Whether the run ended with it.
+    pub finished: bool,
+    /// How far the ledger was durable before the manifest.
+    pub ledger: LedgerMark,
+}
+
+/// An open run. Clones are handles to the same run.
+#[derive(Clone, Debug)]
+pub struct Run(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    state: Arc<Shared>,
+    record: RunRecord,
+    directory: String,
+    path: PathBuf,
+    ledger: Mutex<Ledger>,
+    /// Checkpoints whose every byte was written or checked in this life of the process.
+    verified: Mutex<BTreeSet<String>>,
+}
+
+impl Run {
+    pub(crate) fn new(state: Arc<Shared>, record: RunRecord, ledger: Ledger) -> Self {
+        let directory = record.directory();
+        let path = state.root().join(&directory);
+        Self(Arc::new(Inner {
+            state,
+            record,
+            directory,
+            path,
+            ledger: Mutex::new(ledger),
+            verified: Mutex::default(),
+        }))
+    }
+
+    /// What the store knew about the run when it was opened.
+    #[must_use]
+    pub fn record(&self) -> &RunRecord {
+        &self.0.record
+    }
+
+    /// The run's directory.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.0.path
+    }
+
+    /// Begins a checkpoint, after a look at the free space.
+    ///
+    /// # Errors
+    /// A full disk, a checkpoint that exists already, or the file system's; nothing was changed.
+    pub fn begin(&self, set: Set) -> Result<Save> {
+        Save::begin(self, set)
+    }
+
+    /// The newest checkpoint whose every byte fits, and the newer ones that were skipped.
+    ///
+    /// # Errors
+    /// The record store's; a damaged checkpoint is skipped, not an error.
+    pub fn newest(&self) -> Result<Newest> {
+        restore::newest(self)
+    }
+
+    /// Deletes all but the newest `keep` good checkpoints (at least one is always kept). Damaged
+    /// ones are never counted.
+    ///
+    /// # Errors
+    /// The record store's. A directory that cannot be deleted is a warning in the answer.
+    pub fn prune(&self, keep: usize) -> Result<Pruned> {
+        retention::prune(self, keep)
+    }
+
+    /// Issues the next timeline; durable on return (PROTOCOL 2).
+    ///
+    /// # Errors
+    /// The record store's: the number must then not be used.
+    pub fn next_timeline(&self) -> Result<Timeline> {
+        let reign = self.state().reign()?;
+        let key = run_key(self.directory(), Kind::Timeline);
+        let stored: Option<Timeline> = self.state().get(&key)?;
+        let timeline = match stored {
+            Some(stored) if stored.reign >= reign => stored.next(),
+            Some(_) | None => Timeline::first(reign),
+        };
+        let mut batch = Batch::default();
+        batch.put(key, &timeline)?;
+        self.state().apply(&batch)?;
+        Ok(timeline)
+    }
+
+    /// Makes a slice's view durable, before anyone is told (PROTOCOL 3).
+    ///
+    /// # Errors
+    /// The record store's: the view must then not be used.
+    pub fn set_view<V: Serialize>(&self, slice: SliceId, view: &V) -> Result<()> {
+        let mut batch = Batch::default();
+        batch.put(view_key(self.directory(), slice), view)?;
+        self.state().apply(&batch)
+    }
+
+    /// The durable views by slice; none after the records were rebuilt.
+    ///
+    /// # Errors
+    /// The record store's.
+    pub fn views<V: DeserializeOwned>(&self) -> Result<BTreeMap<SliceId, V>> {
+        let prefix = run_key(self.directory(), Kind::View);
+        let mut views = BTreeMap::new();
+        for (key, value) in self.state().scan(&prefix)? {
+            let slice = key[prefix.len()..]
+                .try_into()
+                .map_err(|_| StoreError::damaged(self.path(), "a view without a slice"))?;
+            views.insert(SliceId(u16::from_be_bytes(slice)), parse(&key, &value)?);
+        }
+        Ok(views)
+    }
+
+    /// Appends records to the ledger. They are durable after the next checkpoint or
+    /// [`Self::sync_ledger`], or earlier.
+    ///
+    /// # Errors
+    /// The file system's; none of the records is then in the ledger.
+    pub fn append(&self, records: &[Record]) -> Result<()> {
+        self.ledger().append(records)
+    }
+
+    /// Makes the ledger durable.
+    ///
+    /// # Errors
+    /// The file system's; the next call tries again with a fresh file.
+    pub fn sync_ledger(&self) -> Result<LedgerMark> {
+        self.ledger().sync()
+    }
+
+    /// The chain lines and what superseded them, read from the ledger.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn history(&self) -> Result<History> {
+        // The lock keeps a repair from exchanging the file meanwhile.
+        let ledger = self.ledger();
+        History::read(self.state().files(), ledger.path())
+    }
+
+    fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        self.0
+            .ledger
+            .lock()
+            .expect("a panic with the ledger held ends the process")
+    }
+
+    pub(crate) fn state(&self) -> &Shared {
+        &self.0.state
+    }
+
+    pub(crate) fn directory(&self) -> &str {
+        &self.0.directory
+    }
+
+    /// The commit records, oldest first.
+    pub(crate) fn commits(&self) -> Result<Vec<CommitRecord>> {
+        self.state().commits(self.directory())
+    }
+
+    pub(crate) fn note_verified(&self, checkpoint: &str) {
+        self.verified().insert(checkpoint.into());
+    }
+
+    pub(crate) fn verified(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.0
+            .verified
+            .lock()
+            .expect("nothing panics while the set is held")
+    }
+}

@@ -1,0 +1,260 @@
+//! Writing a checkpoint: slices in any order, then the manifest, then the commit record.
+//!
+//! Until the directory gets its name the set is temporary; until the commit record is durable it is
+//! not announced and a clean start removes it. Each stage is a type, so the order cannot be
+//! mistaken: [`Save`] takes slices, [`Sealed`] has its manifest, [`Committed`] may be announced.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::PathBuf;
+
+use resilin_core::layout::{Layout, SliceMap};
+use resilin_core::{MapNumber, SliceId, Step, Timeline};
+
+use crate::digest::sha256;
+use crate::error::{Result, StoreError};
+use crate::files::{self, create_synced, free_name, sync_dir};
+use crate::ledger::LedgerMark;
+use crate::manifest::{Facts, FileRecord, MANIFEST, Manifest, directory_name};
+use crate::records::{Batch, Kind, commit_key, run_key};
+use crate::run::{CommitRecord, Finished, Run};
+use crate::slice_file;
+use crate::state::TEMPORARY;
+
+/// Bytes that must stay free beyond a checkpoint's own: headers, manifest, ledger and records.
+const MARGIN: u64 = 1 << 20;
+
+/// What a checkpoint shall hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Set {
+    /// The weights are those of this step.
+    pub step: Step,
+    /// The branch.
+    pub timeline: Timeline,
+    /// Number of the slice layout.
+    pub map: MapNumber,
+    /// Which blocks each slice has.
+    pub slices: SliceMap,
+    /// The flat vector.
+    pub layout: Layout,
+    /// Flat tensors a slice: the weights and each optimizer moment. For the check of free space.
+    pub tensors: usize,
+}
+
+/// One slice's part of a checkpoint.
+#[derive(Clone, Debug)]
+pub struct SliceImage<'a> {
+    /// The slice.
+    pub slice: SliceId,
+    /// Its blocks: those of the set's slice map.
+    pub blocks: Range<usize>,
+    /// Each flat tensor, such as `weights` or `adam.m`, with the values of the blocks.
+    pub tensors: &'a [(&'a str, &'a [f32])],
+}
+
+/// A checkpoint that is being written.
+#[derive(Debug)]
+pub struct Save {
+    run: Run,
+    set: Set,
+    temporary: String,
+    files: BTreeMap<SliceId, FileRecord>,
+}
+
+impl Save {
+    pub(crate) fn begin(run: &Run, set: Set) -> Result<Self> {
+        assert!(set.tensors > 0, "a checkpoint holds at least the weights");
+        let name = directory_name(set.step, set.timeline);
+        if run.commits()?.iter().any(|commit| commit.directory == name) {
+            return Err(StoreError::Refused(format!(
+                "checkpoint {name} is already durable"
+            )));
+        }
+        let need = (set.layout.len() * set.tensors * size_of::<f32>()) as u64;
+        run.state().require_space(need + MARGIN)?;
+        let files = run.state().files();
+        // A failed save keeps its name: its files may be half synced (PROTOCOL 28).
+        let temporary = free_name(&files::list(files, run.path())?, &name, TEMPORARY);
+        let dir = run.path().join(&temporary);
+        files
+            .create_dir(&dir)
+            .map_err(StoreError::io("create", &dir))?;
+        Ok(Self {
+            run: run.clone(),
+            set,
+            temporary,
+            files: BTreeMap::new(),
+        })
+    }
+
+    fn dir(&self) -> PathBuf {
+        self.run.path().join(&self.temporary)
+    }
+
+    /// Writes and syncs the file of one slice. Slices come in any order, each once.
+    ///
+    /// # Errors
+    /// The file system's; the save must then be abandoned.
+    pub fn write_slice(&mut self, image: &SliceImage<'_>) -> Result<FileRecord> {
+        let values = self.set.layout.values(image.blocks.clone()).len();
+        assert_eq!(
+            image.blocks,
+            self.set.slices.range(image.slice),
+            "an image has its slice's blocks"
+        );
+        assert!(
+            image.tensors.iter().all(|(_, flat)| flat.len() == values),
+            "every tensor of an image has the values of its blocks"
+        );
+        assert!(
+            !self.files.contains_key(&image.slice),
+            "a slice is written once"
+        );
+        let record = slice_file::write(
+            self.run.state().files(),
+            &self.dir(),
+            self.run.record(),
+            &self.set,
+            image,
+        )?;
+        self.files.insert(image.slice, record.clone());
+        Ok(record)
+    }
+
+    /// Syncs the ledger, writes the manifest and gives the directory its name.
+    ///
+    /// # Errors
+    /// A slice that is missing, or the file system's; the checkpoint does not exist then.
+    pub fn seal(self, facts: Facts) -> Result<Sealed> {
+        if let Some(missing) = self.set.slices.ids().find(|s| !self.files.contains_key(s)) {
+            return Err(StoreError::Refused(format!(
+                "checkpoint of step {} lacks slice {missing}",
+                self.set.step
+            )));
+        }
+        // Records up to a step are durable before its manifest (PROTOCOL 26).
+        let ledger = self.run.sync_ledger()?;
+        let dir = self.dir();
+        let Self {
+            run,
+            set,
+            temporary,
+            files,
+        } = self;
+        let records = files.into_values().collect();
+        let reign = run.state().reign()?;
+        let mut manifest = Manifest::unsigned(run.record(), reign, &set, records, facts);
+        let bytes = manifest.encode();
+        let files = run.state().files();
+        create_synced(files, &dir.join(MANIFEST), &bytes)?;
+        sync_dir(files, &dir)?;
+        let name = directory_name(set.step, set.timeline);
+        set_aside_uncommitted(&run, &name)?;
+        files::rename_durably(files, run.path(), &temporary, &name)?;
+        let commit = CommitRecord {
+            step: set.step,
+            timeline: set.timeline,
+            directory: name,
+            bytes: manifest.bytes(),
+            manifest_sha256: sha256(&bytes),
+            finished: manifest.finished,
+            ledger,
+        };
+        Ok(Sealed { run, commit })
+    }
+
+    /// Gives the checkpoint up and removes what was written of it.
+    ///
+    /// # Errors
+    /// The file system's; the next clean start removes the rest.
+    pub fn abandon(self) -> Result<()> {
+        let dir = self.dir();
+        self.run
+            .state()
+            .files()
+            .remove_dir(&dir)
+            .map_err(StoreError::io("remove", &dir))
+    }
+}
+
+/// A save of the same step may have ended between its name and its commit record.
+fn set_aside_uncommitted(run: &Run, name: &str) -> Result<()> {
+    let files = run.state().files();
+    let taken = files::list(files, run.path())?;
+    if !taken.iter().any(|entry| entry == name) {
+        return Ok(());
+    }
+    let aside = free_name(&taken, name, TEMPORARY);
+    files::rename_durably(files, run.path(), name, &aside)
+}
+
+/// A checkpoint with a durable manifest, not yet committed.
+#[derive(Debug)]
+#[must_use = "only a committed checkpoint may be announced"]
+pub struct Sealed {
+    run: Run,
+    commit: CommitRecord,
+}
+
+impl Sealed {
+    /// Makes the commit record durable.
+    ///
+    /// # Errors
+    /// The record store's: nothing may be announced; the same step may be saved again.
+    pub fn commit(self) -> Result<Committed> {
+        assert!(!self.commit.finished, "a last checkpoint ends by `finish`");
+        self.apply(Batch::default())
+    }
+
+    /// Ends the run: the commit record and the run record with its report become durable in one
+    /// batch (PROTOCOL 29). `now` is in seconds since 1970.
+    ///
+    /// # Errors
+    /// As [`Self::commit`]; the run is then not finished.
+    pub fn finish(self, now: u64, report: serde_json::Value) -> Result<Committed> {
+        assert!(self.commit.finished, "the manifest says so first");
+        let mut record = self.run.record().clone();
+        record.finished = Some(Finished {
+            at: now,
+            report: Some(report),
+        });
+        let mut batch = Batch::default();
+        batch.put(run_key(self.run.directory(), Kind::Info), &record)?;
+        self.apply(batch)
+    }
+
+    fn apply(self, mut batch: Batch) -> Result<Committed> {
+        let Self { run, commit } = self;
+        let key = commit_key(run.directory(), commit.timeline, commit.step);
+        batch.put(key, &commit)?;
+        if let Err(error) = run.state().apply(&batch) {
+            // What is not announced must not be found by a later start, as far as that can be had:
+            // a rollback below this step may happen first.
+            drop(set_aside_uncommitted(&run, &commit.directory));
+            return Err(error);
+        }
+        run.note_verified(&commit.directory);
+        Ok(Committed {
+            step: commit.step,
+            timeline: commit.timeline,
+            path: run.path().join(commit.directory),
+            bytes: commit.bytes,
+            ledger: commit.ledger,
+        })
+    }
+}
+
+/// A durable checkpoint: the only thing that may be announced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Committed {
+    /// The weights are those of this step.
+    pub step: Step,
+    /// The branch.
+    pub timeline: Timeline,
+    /// The directory.
+    pub path: PathBuf,
+    /// Bytes of its tensor files.
+    pub bytes: u64,
+    /// How far the ledger was durable before the manifest.
+    pub ledger: LedgerMark,
+}

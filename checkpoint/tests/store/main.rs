@@ -1,0 +1,7 @@
+//! The store as its callers use it: on a disk in memory that fails on demand, and on real files.
+
+mod crash; // power cuts at every operation, failing operations
+mod damage; // damaged checkpoints and records, real sled
+mod fixture; // a small run and its tensors
+mod history; // the ledger
+mod limits; // locks, full and read-only disks, retention
