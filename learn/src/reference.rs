@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use std::collections::BTreeMap;
 
-use resilin_core::vote::{Action, Flags, Vote, VoteRules, decide};
+use resilin_core::machine::Rules;
+use resilin_core::vote::{Action, Flags, Vote, decide};
 use resilin_core::{SliceId, Step, Timeline};
 
 use crate::kernel::{Digest, EvaluateError, Evaluator, SliceKernel, Which, chain_line};
@@ -93,23 +94,23 @@ pub enum ReferenceError {
 pub fn run(task: &Arc<Task>, mut report: impl FnMut(Progress)) -> Result<Trained, ReferenceError> {
     let mut run = Reference::new(task);
     report(Progress::Start { chain: run.chain() });
-    let mut samples = 0;
+    let (mut samples, mut test) = (0, None);
     let steps_per_epoch = task.sampling.steps_per_epoch();
     for step in (0..task.total_steps).map(Step) {
         let done = run.step(step)?;
         samples += done.samples;
+        let version = done.version;
         report(Progress::Step(done));
-        if step.next().0.is_multiple_of(steps_per_epoch) {
+        test = if run.rules.evaluated(version) {
+            run.test()?
+        } else {
+            None
+        };
+        if version.0.is_multiple_of(steps_per_epoch) {
             let epoch = task.sampling.position(step).epoch;
-            let test = if run.evaluation_due(epoch) {
-                run.test()?
-            } else {
-                None
-            };
             report(Progress::Epoch { epoch, test });
         }
     }
-    let test = run.test()?;
     let weights = run.weights().as_ref().clone();
     Ok(Trained {
         weights,
@@ -122,6 +123,7 @@ pub fn run(task: &Arc<Task>, mut report: impl FnMut(Progress)) -> Result<Trained
 /// The state of a serial run, for callers that step by themselves.
 pub struct Reference {
     task: Arc<Task>,
+    rules: Rules,
     evaluator: Evaluator,
     slice: SliceKernel,
     sum: Vec<f32>,
@@ -133,6 +135,7 @@ impl Reference {
     pub fn new(task: &Arc<Task>) -> Self {
         let plan = task.slice_plan(0..task.layout.blocks());
         Self {
+            rules: task.rules(1),
             evaluator: Evaluator::new(Arc::clone(task)),
             slice: SliceKernel::new(plan, task.initial_weights()),
             sum: vec![0.0; task.layout.len()],
@@ -206,13 +209,6 @@ impl Reference {
 
     /// The decision of the only slice.
     fn decide(&self, step: Step, squares: Vec<f64>, non_finite: Vec<u32>) -> Action {
-        let run = &self.task.job.run;
-        let rules = VoteRules {
-            clip_norm: run.clip_norm,
-            non_finite: run.non_finite,
-            total_steps: self.task.total_steps,
-            cut_every: None,
-        };
         let slice = SliceId(0);
         let vote = Vote {
             timeline: Timeline::first(0),
@@ -222,12 +218,7 @@ impl Reference {
             non_finite,
             flags: Flags::default(),
         };
-        decide(&rules, &BTreeMap::from([(slice, vote)])).action
-    }
-
-    fn evaluation_due(&self, epoch: u64) -> bool {
-        let every = self.task.job.run.evaluate_every;
-        every > 0 && (epoch + 1).is_multiple_of(every)
+        decide(&self.rules.votes, &BTreeMap::from([(slice, vote)])).action
     }
 
     fn test(&mut self) -> Result<Option<Score>, EvaluateError> {

@@ -3,8 +3,7 @@
 use resilin_core::machine::Rules;
 use resilin_core::vote::VoteRules;
 
-use crate::kernel::Which;
-use crate::kernel::ranges;
+use crate::kernel::{Which, score_tasks};
 use crate::task::Task;
 
 impl Task {
@@ -13,7 +12,11 @@ impl Task {
     pub fn rules(&self, shards: u16) -> Rules {
         let job = &self.job;
         let test_rows = Which::Test.rows(self);
-        let every = job.run.evaluate_every * self.sampling.steps_per_epoch();
+        let every = match job.run.evaluate_every {
+            // At the end only: no version but the last is a multiple.
+            0 => u64::MAX,
+            epochs => epochs.saturating_mul(self.sampling.steps_per_epoch()),
+        };
         Rules {
             run: self.effective.run_id(),
             sampling: self.sampling,
@@ -25,8 +28,8 @@ impl Task {
                 total_steps: self.total_steps,
                 cut_every: job.checkpoint.every_steps,
             },
-            evaluate_every: (test_rows > 0).then_some(every.max(1)),
-            evaluation_tasks: u32::try_from(ranges(test_rows).count()).expect("few test rows"),
+            evaluate_every: (test_rows > 0).then_some(every),
+            evaluation_tasks: score_tasks(test_rows),
             lease: job.failure.lease,
             grace: job.failure.drain_grace,
             cut_interval: job.checkpoint.every,

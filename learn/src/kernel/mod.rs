@@ -16,7 +16,7 @@ mod worker;
 
 pub use digest::{BlockHasher, Digest, chain_line, hex, weights_sha256};
 pub use pinned::PinnedSlice;
-pub use score::{SCORE_ROWS, Which, combine_scores, ranges};
+pub use score::{SCORE_ROWS, Which, combine_scores, score_range, score_tasks};
 pub use slice::{AppliedStep, BlockStats, SliceKernel, SlicePlan, WEIGHTS};
 pub use sum::{TreeSum, merges_after, tree_sum_f64};
 pub use worker::{EvaluateError, Evaluator, NodeResult};

@@ -39,16 +39,24 @@ impl Which {
     }
 }
 
-/// The ranges that a data set of `rows` is scored in.
-pub fn ranges(rows: u64) -> impl Iterator<Item = Range<u64>> {
-    (0..rows.div_ceil(SCORE_ROWS)).map(move |k| k * SCORE_ROWS..((k + 1) * SCORE_ROWS).min(rows))
+/// How many tasks score a data set of `rows`.
+#[must_use]
+pub fn score_tasks(rows: u64) -> u32 {
+    u32::try_from(rows.div_ceil(SCORE_ROWS)).expect("fewer than 2^40 rows")
 }
 
-/// Adds the scores of all ranges, in their order; losses over the tree on the ranges. `None` for
-/// no range.
+/// The rows of a task.
+#[must_use]
+pub fn score_range(rows: u64, task: u32) -> Range<u64> {
+    let start = u64::from(task) * SCORE_ROWS;
+    start..(start + SCORE_ROWS).min(rows)
+}
+
+/// Adds the scores of all tasks, in their order; losses over the tree on the tasks. `None` for no
+/// task.
 #[must_use]
 pub fn combine_scores(scores: &[Score]) -> Option<Score> {
-    let count = u32::try_from(scores.len()).expect("fewer than 2^32 ranges");
+    let count = u32::try_from(scores.len()).expect("fewer than 2^32 tasks");
     if count == 0 {
         return None;
     }
@@ -102,8 +110,9 @@ impl Evaluator {
         weights: &[f32],
         which: Which,
     ) -> Result<Option<Score>, EvaluateError> {
-        let scores = ranges(which.rows(&self.task))
-            .map(|range| self.score(weights, which, range))
+        let rows = which.rows(&self.task);
+        let scores = (0..score_tasks(rows))
+            .map(|task| self.score(weights, which, score_range(rows, task)))
             .collect::<Result<Vec<_>, _>>()?;
         Ok(combine_scores(&scores))
     }

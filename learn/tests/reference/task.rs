@@ -1,6 +1,8 @@
+use resilin_core::Step;
 use resilin_core::job::Document;
 use resilin_core::job::JobError;
-use resilin_learn::model::Model;
+use resilin_learn::kernel::{combine_scores, score_range, score_tasks};
+use resilin_learn::model::{Model, Score};
 use resilin_learn::task::Task;
 
 use crate::support::{registry, task};
@@ -73,4 +75,52 @@ fn a_name_can_be_replaced() {
         .err()
         .unwrap();
     assert_eq!(error.to_string(), "job file line 4, [model] name: replaced");
+}
+
+#[test]
+fn versions_are_scored_as_the_job_says() {
+    let scored = |every: u64| -> Vec<u64> {
+        let rules = task(
+            &format!("batch = 24\nepochs = 4\nevaluate_every = {every}"),
+            "",
+            "",
+        )
+        .rules(2);
+        let versions = 0..=rules.last().0;
+        versions.filter(|v| rules.evaluated(Step(*v))).collect()
+    };
+    assert_eq!(scored(1), [5, 10, 15, 20]);
+    assert_eq!(scored(3), [15, 20]);
+    assert_eq!(scored(0), [20]);
+}
+
+#[test]
+fn scores_count_every_row_once_in_ranges_of_256() {
+    assert_eq!(
+        (score_tasks(0), score_tasks(256), score_tasks(600)),
+        (0, 1, 3)
+    );
+    assert_eq!(
+        (score_range(600, 0), score_range(600, 2)),
+        (0..256, 512..600)
+    );
+    let score = |rows, loss_sum| Score {
+        rows,
+        correct: Some(rows / 2),
+        loss_sum,
+    };
+    // 1 + 1e-16 is 1: in tree order both small losses are lost, from the right neither were.
+    let scores = [score(256, 1.0), score(256, 1e-16), score(88, 1e-16)];
+    let expected = Score {
+        rows: 600,
+        correct: Some(300),
+        loss_sum: 1.0,
+    };
+    assert_eq!(combine_scores(&scores), Some(expected));
+    assert_eq!(combine_scores(&[]), None);
+    let values = Score {
+        correct: None,
+        ..scores[0]
+    };
+    assert_eq!(combine_scores(&[values]), Some(values));
 }
