@@ -103,7 +103,7 @@ pub fn decide(rules: &VoteRules, votes: &BTreeMap<SliceId, Vote>) -> Decision {
         },
     };
     let made = first.step.0 + 1;
-    let due = rules.cut_every.is_some_and(|n| made % n == 0) || made == rules.total_steps;
+    let due = rules.cut_every.is_some_and(|n| made.is_multiple_of(n)) || made == rules.total_steps;
     let wanted = due || any(|f| f.cut) || any(|f| f.stop);
     let (busy, halt) = (any(|f| f.busy), action == Action::Halt);
     Decision {
