@@ -17,7 +17,19 @@ pub mod sources;
 pub mod split;
 pub mod table;
 
+use resilin_learn::registry::Registry;
+
 pub use labels::{ClassRule, Target};
 pub use rows::Rows;
 pub use split::Holdout;
 pub use table::{Origin, Subset, Table};
+
+/// Adds the sources of this crate to a registry: `digits`, `csv`, `idx` and `libsvm`.
+#[must_use]
+pub fn sources(registry: Registry) -> Registry {
+    registry
+        .data("digits", sources::digits)
+        .data("csv", sources::csv)
+        .data("idx", sources::idx)
+        .data("libsvm", sources::libsvm)
+}

@@ -8,6 +8,7 @@ use common::{all, counts, fixture};
 use resilin_core::job::{Decides, Document, Effective, JobError, Section};
 use resilin_data::sources;
 use resilin_learn::dataset::Split;
+use resilin_learn::registry::Registry;
 
 type Source = fn(&mut Section<'_>, Option<&Path>) -> Result<Split, JobError>;
 
@@ -34,6 +35,19 @@ fn digits_by_default() {
     assert_eq!(split.train.manifest().rows, 1438);
     assert_eq!(effective.value("data", "test_fraction"), Some("0.2"));
     assert_eq!(effective.value("data", "split_seed"), Some("1"));
+}
+
+#[test]
+fn a_job_names_its_source() {
+    let registry = sources(Registry::default());
+    let task = registry.task(Document::empty(), None).unwrap();
+    assert_eq!(task.split.train.manifest().source, "digits");
+    let job = "[data]\nname = \"libsvm\"\npath = \"heart_scale\"\nlabels = [-1, 1]\n";
+    let folder = fixture("libsvm-heart");
+    let task = registry
+        .task(Document::parse(job).unwrap(), Some(&folder))
+        .unwrap();
+    assert_eq!(task.split.train.manifest().rows, 216);
 }
 
 #[test]
