@@ -92,7 +92,7 @@ fn softmax(section: &mut Section<'_>, data: &Manifest) -> Result<Box<dyn Model>,
 }
 
 fn mlp(section: &mut Section<'_>, data: &Manifest) -> Result<Box<dyn Model>, JobError> {
-    let hidden = section.integers(&HIDDEN, Some(&[64]), 1..=1 << 20)?;
+    let hidden = section.integers(&HIDDEN, Some(&[128, 64]), 1..=1 << 20)?;
     let activation = section.choice(&ACTIVATION, Some("relu"), &["tanh", "relu", "sigmoid"])?;
     let dropout = section.float(&DROPOUT, Some(0.0), 0.0..=0.999)?;
     let model = Mlp::new(MlpConfig {

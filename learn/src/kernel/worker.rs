@@ -134,6 +134,21 @@ impl Evaluator {
         Ok((outcome, self.hasher.digest(out)))
     }
 
+    /// Whether the model gives the same bits twice for the first partition of step 0: one that does
+    /// not cannot be trained with `bits = "on"`.
+    ///
+    /// # Errors
+    /// As [`Self::evaluate`].
+    pub fn repeats(&mut self, weights: &[f32]) -> Result<bool, EvaluateError> {
+        let mut out = vec![0.0; self.task.layout.len()];
+        let first = self.task.sampling.with_samples(Step(0)).iter().next();
+        let partition = first.expect("a run has rows");
+        let (once, digest) = self.digest_leaf(weights, Step(0), partition, &mut out)?;
+        let (twice, again) = self.digest_leaf(weights, Step(0), partition, &mut out)?;
+        let same_loss = once.loss_sum.to_bits() == twice.loss_sum.to_bits();
+        Ok(same_loss && once.weight == twice.weight && digest == again)
+    }
+
     /// Makes the epoch's order and the leaves of a node current.
     fn enter(&mut self, step: Step, node: Node) {
         let sampling = &self.task.sampling;

@@ -98,7 +98,7 @@ pub trait Optimizer<T = f32>: Send + Sync {
 
     /// The learning rate where the job file has none.
     fn usual_rate(&self) -> f64 {
-        0.05
+        0.1
     }
 
     /// Applies the gradient of one step to the values of `update.range`. Elementwise: the same

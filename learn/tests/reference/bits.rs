@@ -1,10 +1,12 @@
 use resilin_core::Step;
-use resilin_learn::kernel::{Digest, hex};
+use resilin_core::job::Document;
+use resilin_learn::kernel::{Digest, Evaluator, hex};
 use resilin_learn::reference::{self, Progress, Trained};
 use resilin_learn::task::Task;
 use std::sync::Arc;
 
-use crate::support::{Elastic, task};
+use crate::elastic::Elastic;
+use crate::support::{registry, task};
 
 /// 12 partitions, batch 24: the last microbatches of an epoch are short or empty.
 const RUN: &str = "batch = 24\npartitions = 12\nclip_norm = 0.5\nepochs = 2";
@@ -147,4 +149,19 @@ fn a_buffer_becomes_the_weighted_mean() {
     let buffer = *trained.weights.last().unwrap();
     assert!((buffer - mean).abs() < 1e-6, "{buffer} is not {mean}");
     assert_ne!(buffer, 0.0);
+}
+
+#[test]
+fn a_model_that_gives_two_results_is_found() {
+    let steady = task(RUN, "", "");
+    let text = steady.effective.toml().replace("\"tiny\"", "\"flaky\"");
+    let flaky = Arc::new(
+        registry()
+            .task(Document::parse(&text).unwrap(), None)
+            .unwrap(),
+    );
+    for (task, repeats) in [(steady, true), (flaky, false)] {
+        let weights = task.initial_weights();
+        assert_eq!(Evaluator::new(task).repeats(&weights).unwrap(), repeats);
+    }
 }

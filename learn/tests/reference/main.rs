@@ -2,6 +2,7 @@
 //! nodes that arrive, restores at any step.
 
 mod bits;
+mod elastic;
 mod non_finite;
 mod support;
 mod task;
