@@ -181,7 +181,7 @@ mod tests {
             .collect();
         assert_eq!(
             hex,
-            "72a60d96de1f4291c5f8631be3910f3ececb4ef7f30889cbfcb4ed1272526ef9"
+            "27dc64197e90eb44305cb647c6d1ab3e51d2ef749b44c5b53ddf5d872f3d2d48"
         );
     }
 }

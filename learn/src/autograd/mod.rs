@@ -31,10 +31,12 @@
 mod check;
 pub mod ops;
 mod parameters;
+mod pass;
 mod shape;
 mod tape;
 
 pub use check::check_gradient;
 pub use parameters::Parameters;
+pub use pass::{Gradients, Upstream, Values};
 pub use shape::Shape;
-pub use tape::{Gradients, Tape, Upstream, Values, Var};
+pub use tape::{Tape, Var};

@@ -5,17 +5,16 @@
 
 use std::ops::Range;
 
-use ndarray::ArrayView2;
-
+use super::pass::{Gradients, Upstream, Values};
 use super::{Parameters, Shape};
-use crate::math::{Float, Write, multiply, sum_rows, view};
+use crate::math::Float;
 
 /// A value on a tape. Valid until the tape is cleared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Var(usize);
+pub struct Var(pub(super) usize);
 
 /// How the gradient of an operation's output becomes gradients of its inputs.
-type PullBack<F> = Box<dyn Fn(&Upstream<'_, F>, &mut Gradients<'_, F>) + Send>;
+pub(super) type PullBack<F> = Box<dyn Fn(&Upstream<'_, F>, &mut Gradients<'_, F>) + Send>;
 
 /// Values, and how each was made.
 pub struct Tape<F> {
@@ -30,13 +29,13 @@ pub struct Tape<F> {
 }
 
 /// One value of the tape.
-struct Node<F> {
-    shape: Shape,
-    source: Source<F>,
+pub(super) struct Node<F> {
+    pub(super) shape: Shape,
+    pub(super) source: Source<F>,
 }
 
 /// Where a value comes from.
-enum Source<F> {
+pub(super) enum Source<F> {
     /// A range of the flat weights.
     Parameter(Range<usize>),
     /// Data, masks and the like: no gradient goes there.
@@ -241,169 +240,5 @@ impl<F: Float> Tape<F> {
             self.values.push(Vec::new());
         }
         Var(index)
-    }
-}
-
-/// Read access to what is on a tape.
-pub struct Values<'a, F> {
-    nodes: &'a [Node<F>],
-    own: &'a [Vec<F>],
-    weights: &'a [F],
-}
-
-impl<'a, F: Float> Values<'a, F> {
-    /// A value, row-major.
-    #[must_use]
-    pub fn slice(&self, var: Var) -> &'a [F] {
-        match &self.nodes[var.0].source {
-            Source::Parameter(range) => &self.weights[range.clone()],
-            Source::Constant | Source::Operation(_) => &self.own[var.0],
-        }
-    }
-
-    /// A value as a matrix over its last dimension.
-    #[must_use]
-    pub fn matrix(&self, var: Var) -> ArrayView2<'a, F> {
-        let shape = self.nodes[var.0].shape;
-        view(self.slice(var), shape.rows(), shape.width())
-    }
-}
-
-/// What a pull-back is given.
-pub struct Upstream<'a, F> {
-    /// All values before and at the operation's output.
-    pub values: Values<'a, F>,
-    output: Var,
-    /// Gradient of the loss with respect to the output.
-    pub gradient: &'a [F],
-}
-
-impl<'a, F: Float> Upstream<'a, F> {
-    /// The operation's output.
-    #[must_use]
-    pub fn output(&self) -> &'a [F] {
-        self.values.slice(self.output)
-    }
-
-    /// The gradient as a matrix over the output's last dimension.
-    #[must_use]
-    pub fn matrix(&self) -> ArrayView2<'a, F> {
-        let shape = self.values.nodes[self.output.0].shape;
-        view(self.gradient, shape.rows(), shape.width())
-    }
-}
-
-/// Gradients under construction. What is added for a constant is dropped, unevaluated.
-pub struct Gradients<'a, F> {
-    nodes: &'a [Node<F>],
-    own: &'a mut [Vec<F>],
-    flat: &'a mut [F],
-    touched: &'a mut [bool],
-}
-
-impl<F: Float> Gradients<'_, F> {
-    /// Adds `value(i)` to the gradient of the `i`-th value of `var`.
-    pub fn add(&mut self, var: Var, value: impl Fn(usize) -> F) {
-        match self.place(var) {
-            None => {}
-            Some((place, Write::Replace)) => {
-                place
-                    .iter_mut()
-                    .enumerate()
-                    .for_each(|(i, g)| *g = value(i));
-            }
-            Some((place, Write::Add)) => {
-                place
-                    .iter_mut()
-                    .enumerate()
-                    .for_each(|(i, g)| *g += value(i));
-            }
-        }
-    }
-
-    /// Adds to the gradient of `var`, `width` values a row, what `row(r)` gives for each column: for
-    /// gradients that need something of the whole row first.
-    pub fn add_by_row<V: Fn(usize) -> F>(
-        &mut self,
-        var: Var,
-        width: usize,
-        row: impl Fn(usize) -> V,
-    ) {
-        let Some((place, write)) = self.place(var) else {
-            return;
-        };
-        for (r, place) in place.chunks_exact_mut(width).enumerate() {
-            let value = row(r);
-            for (column, gradient) in place.iter_mut().enumerate() {
-                match write {
-                    Write::Replace => *gradient = value(column),
-                    Write::Add => *gradient += value(column),
-                }
-            }
-        }
-    }
-
-    /// Adds a matrix product to the gradient of `var`.
-    pub fn add_product(&mut self, var: Var, left: ArrayView2<'_, F>, right: ArrayView2<'_, F>) {
-        if let Some((place, write)) = self.place(var) {
-            multiply(left, right, place, write);
-        }
-    }
-
-    /// Adds the sum of a matrix's rows to the gradient of `var`.
-    pub fn add_rows(&mut self, var: Var, matrix: &[F]) {
-        match self.place(var) {
-            None => {}
-            Some((place, Write::Replace)) => sum_rows(matrix, place),
-            Some((place, Write::Add)) => {
-                let width = place.len();
-                for (column, sum) in place.iter_mut().enumerate() {
-                    let values = matrix.iter().skip(column).step_by(width).copied();
-                    *sum += values
-                        .reduce(|total, value| total + value)
-                        .unwrap_or(F::ZERO);
-                }
-            }
-        }
-    }
-
-    /// Where the gradient of a value is, and whether something is already there.
-    fn place(&mut self, var: Var) -> Option<(&mut [F], Write)> {
-        let Node { shape, source } = &self.nodes[var.0];
-        let write = if self.touched[var.0] {
-            Write::Add
-        } else {
-            Write::Replace
-        };
-        let place = match source {
-            Source::Constant => return None,
-            Source::Parameter(range) => &mut self.flat[range.clone()],
-            Source::Operation(_) => {
-                let own = &mut self.own[var.0];
-                own.resize(shape.len(), F::ZERO);
-                own.as_mut_slice()
-            }
-        };
-        self.touched[var.0] = true;
-        Some((place, write))
-    }
-
-    /// Zeroes what no operation wrote.
-    fn finish(&mut self, parameters: &Parameters) {
-        let mut start = 0;
-        for entry in parameters.entries() {
-            let range = start..start + entry.len();
-            start = range.end;
-            let written = self
-                .nodes
-                .iter()
-                .zip(self.touched.iter())
-                .any(|(node, touched)| {
-                    *touched && matches!(&node.source, Source::Parameter(other) if *other == range)
-                });
-            if !written {
-                self.flat[range].fill(F::ZERO);
-            }
-        }
     }
 }
