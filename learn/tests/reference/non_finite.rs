@@ -1,7 +1,7 @@
 use resilin_core::job::NonFinite;
 use resilin_core::tree::Node;
 use resilin_core::{PartitionId, Step};
-use resilin_learn::kernel::{Evaluator, SliceKernel};
+use resilin_learn::kernel::{Evaluator, PinnedSlice, SliceKernel};
 use resilin_learn::reference::{self, Fate, Progress};
 use std::sync::Arc;
 
@@ -108,4 +108,30 @@ fn a_sum_that_overflows_names_its_block() {
     let skipped = slice.skip(Step(0));
     assert_eq!((skipped.version, skipped.digests), (Step(1), before));
     assert_eq!(slice.weights(Step(0)), slice.weights(Step(1)));
+}
+
+#[test]
+fn a_skip_keeps_weights_and_moments() {
+    let task = task(RUN, "", "[optimizer]\nname = \"adam\"");
+    let weights = task.initial_weights();
+    let mut slice = SliceKernel::new(task.slice_plan(0..task.layout.blocks()), weights);
+    let sum = vec![0.5; task.layout.len()];
+    let all = task.sampling.with_samples(Step(0));
+    slice.combine(Step(0), &[(task.tree.root(), &sum)], &all, 20.0);
+    slice.apply(Step(0), 1.0);
+    let tensors = |slice: &SliceKernel| {
+        let mut pin = PinnedSlice::default();
+        slice.pin(&mut pin);
+        let copies = pin.tensors().map(|(name, values)| (name, values.to_vec()));
+        (pin.version(), copies.collect::<Vec<_>>())
+    };
+    let (version, before) = tensors(&slice);
+    assert_eq!(version, Step(1));
+    assert_eq!(
+        before.iter().map(|(n, _)| *n).collect::<Vec<_>>(),
+        ["weights", "adam.m", "adam.v"]
+    );
+    assert!(before.iter().all(|(_, values)| values[7] != 0.0));
+    slice.skip(Step(1));
+    assert_eq!(tensors(&slice), (Step(2), before));
 }
