@@ -22,12 +22,28 @@ pub struct Superseded {
     pub chain: [u8; 32],
 }
 
+/// Rows that no step trains on, evaluated.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Evaluation {
+    /// The pass over the data that had ended, from 0.
+    pub epoch: u64,
+    /// The step whose weights were evaluated.
+    pub step: Step,
+    /// Rows counted, each once.
+    pub rows: u64,
+    /// Rows predicted right; `None` where targets are values.
+    pub correct: Option<u64>,
+    /// Sum of per-row losses, in tree order.
+    pub loss_sum: f64,
+}
+
 /// The ledger of a run, resolved to its newest timeline.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct History {
     newest: Timeline,
     lines: BTreeMap<Step, (Timeline, [u8; 32])>,
     steps: BTreeMap<Step, StepRecord>,
+    evaluations: BTreeMap<Step, Evaluation>,
     superseded: Vec<Superseded>,
 }
 
@@ -52,13 +68,33 @@ impl History {
                 }
             }
             Record::Rollback { timeline, base } => self.branch(timeline, base),
-            Record::Start { .. } | Record::Evaluation { .. } => {}
+            Record::Evaluation {
+                timeline,
+                epoch,
+                step,
+                rows,
+                correct,
+                loss_sum,
+            } => {
+                let evaluation = Evaluation {
+                    epoch,
+                    step,
+                    rows,
+                    correct,
+                    loss_sum,
+                };
+                if timeline >= self.newest {
+                    self.evaluations.insert(step, evaluation);
+                }
+            }
+            Record::Start { .. } => {}
         }
     }
 
     fn branch(&mut self, timeline: Timeline, base: Step) {
         self.newest = self.newest.max(timeline);
         self.steps.split_off(&base);
+        self.evaluations.split_off(&base.next());
         let gone = self.lines.split_off(&base.next());
         self.superseded.extend(
             gone.into_iter()
@@ -106,6 +142,23 @@ impl History {
     /// The newest timeline's committed steps from step 0 on.
     pub fn steps(&self) -> impl Iterator<Item = &StepRecord> {
         self.steps.values()
+    }
+
+    /// The newest timeline's evaluations by step.
+    pub fn evaluations(&self) -> impl Iterator<Item = &Evaluation> {
+        self.evaluations.values()
+    }
+
+    /// The lines after `base` that any branch has: what a replay from there is compared with,
+    /// whether its branch is in the ledger already or not. Of several the last one written.
+    #[must_use]
+    pub fn lines_after(&self, base: Step) -> BTreeMap<Step, [u8; 32]> {
+        let superseded = self.superseded.iter().map(|old| (old.line, old.chain));
+        let current = self.lines.iter().map(|(line, (_, chain))| (*line, *chain));
+        superseded
+            .chain(current)
+            .filter(|(line, _)| *line > base)
+            .collect()
     }
 
     /// The newest timeline.

@@ -13,10 +13,7 @@ use resilin_core::ledger::Record;
 
 use crate::error::{Result, StoreError};
 use crate::files::{self, Files, Writing, create_synced, free_name, rename_durably};
-use crate::line::{self, Rest};
-
-pub use crate::history::{History, Superseded};
-pub use crate::line::LedgerMark;
+use crate::line::{self, LedgerMark, Rest};
 
 /// Name of the ledger's file in a run's directory.
 pub const LEDGER: &str = "ledger.log";
@@ -99,6 +96,11 @@ impl Ledger {
                 kept,
             }),
         ))
+    }
+
+    /// The end.
+    pub(crate) fn mark(&self) -> LedgerMark {
+        self.mark
     }
 
     pub(crate) fn path(&self) -> &Path {

@@ -25,7 +25,9 @@ pub mod testing;
 
 pub use error::{Result, StoreError};
 pub use files::{Files, RealFiles, Writing};
-pub use ledger::{Cut, History, LEDGER, LedgerMark, Superseded};
+pub use history::{Evaluation, History, Superseded};
+pub use ledger::{Cut, LEDGER};
+pub use line::LedgerMark;
 pub use lock::LOCK_WAIT;
 pub use manifest::{
     FORMAT, Facts, FileRecord, MANIFEST, Manifest, SlotRecord, directory_name, parse_directory_name,

@@ -6,6 +6,7 @@
 use std::ops::Range;
 use std::path::Path;
 
+use resilin_core::job::Effective;
 use resilin_core::layout::{Layout, SliceMap};
 use resilin_core::ledger::hex;
 use resilin_core::tree::Node;
@@ -40,8 +41,8 @@ pub struct Manifest {
     /// Digest over every job key that decides bits.
     #[serde(with = "hex")]
     pub digest: [u8; 32],
-    /// The effective job file.
-    pub job: String,
+    /// The effective job, without descriptions.
+    pub job: Effective,
     /// When the run was created, in seconds since 1970.
     pub created: u64,
     /// The coordinator's reign that wrote the checkpoint.
@@ -61,8 +62,8 @@ pub struct Manifest {
     pub slices: SliceMap,
     /// The flat vector.
     pub layout: Layout,
-    /// The rows that the run trains on.
-    pub data: dataset::Manifest,
+    /// The rows that the run trains on, then the test rows if there are any.
+    pub data: Vec<dataset::Manifest>,
     /// Slot states of the step; empty in modes without.
     pub slots: Vec<SlotRecord>,
     /// The tensor files, one a slice, in slice order.
@@ -104,8 +105,8 @@ pub struct SlotRecord {
 pub struct Facts {
     /// Chain line of the step.
     pub chain: [u8; 32],
-    /// The rows that the run trains on.
-    pub data: dataset::Manifest,
+    /// The rows that the run trains on, then the test rows if there are any.
+    pub data: Vec<dataset::Manifest>,
     /// Whether the run ends with this checkpoint.
     pub finished: bool,
 }

@@ -10,8 +10,8 @@ use resilin_core::{Step, Timeline};
 
 use crate::error::Result;
 use crate::files::{self, Files};
-use crate::ledger::{LEDGER, LedgerMark};
-use crate::line;
+use crate::ledger::LEDGER;
+use crate::line::{self, LedgerMark};
 use crate::manifest::{Manifest, directory_name, parse_directory_name};
 use crate::records::{self, Batch, Kind, commit_key, run_key};
 use crate::restore::{Depth, check};

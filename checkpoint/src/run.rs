@@ -4,13 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use resilin_core::job::Effective;
 use resilin_core::ledger::{Record, hex};
 use resilin_core::{SliceId, Step, Timeline};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Result, StoreError};
-use crate::ledger::{History, Ledger, LedgerMark};
+use crate::history::History;
+use crate::ledger::Ledger;
+use crate::line::LedgerMark;
 use crate::records::{Batch, Kind, parse, run_key, view_key};
 use crate::restore::{self, Newest};
 use crate::retention::{self, Pruned};
@@ -25,8 +28,8 @@ pub struct RunRecord {
     /// Digest over every job key that decides bits.
     #[serde(with = "hex")]
     pub digest: [u8; 32],
-    /// The effective job file that the run was last opened with.
-    pub job: String,
+    /// The effective job that the run was last opened with, without descriptions.
+    pub job: Effective,
     /// When the run was created, in seconds since 1970.
     pub created: u64,
     /// Set once the last checkpoint is durable.

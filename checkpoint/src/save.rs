@@ -14,7 +14,7 @@ use resilin_core::{MapNumber, SliceId, Step, Timeline};
 use crate::digest::sha256;
 use crate::error::{Result, StoreError};
 use crate::files::{self, create_synced, free_name, sync_dir};
-use crate::ledger::LedgerMark;
+use crate::line::LedgerMark;
 use crate::manifest::{Facts, FileRecord, MANIFEST, Manifest, directory_name};
 use crate::records::{Batch, Kind, commit_key, run_key};
 use crate::run::{CommitRecord, Finished, Run};

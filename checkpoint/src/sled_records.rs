@@ -287,3 +287,52 @@ fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
         .or_else(|| panic.downcast_ref::<&str>().copied())
         .unwrap_or("without a message")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn batch(value: &str) -> Batch {
+        let mut batch = Batch::default();
+        batch.put(b"key".to_vec(), &value).unwrap();
+        batch
+    }
+
+    #[test]
+    fn a_call_past_its_deadline_is_unknown_and_so_is_every_later_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut records = SledRecords::open(dir.path(), Duration::from_secs(30)).unwrap();
+        records.apply(&batch("before")).unwrap();
+        records.deadline = Duration::from_millis(20);
+        let (release, hang) = mpsc::channel::<()>();
+        let hung = records.run("write", move |_, _| {
+            hang.recv().unwrap_or_default();
+            Ok(())
+        });
+        assert!(matches!(
+            hung,
+            Err(StoreError::Unknown { doing: "write", .. })
+        ));
+        records.deadline = Duration::from_secs(30);
+        let later = records.scan(b"key");
+        assert!(matches!(
+            later,
+            Err(StoreError::Unknown { doing: "read", .. })
+        ));
+        drop(release);
+    }
+
+    #[test]
+    fn a_failed_call_is_followed_by_a_reopen() {
+        let dir = tempfile::tempdir().unwrap();
+        let records = SledRecords::open(dir.path(), Duration::from_secs(30)).unwrap();
+        records.apply(&batch("one")).unwrap();
+        let full = || sled::Error::Io(io::ErrorKind::StorageFull.into());
+        let failed = records.run::<()>("write", move |_, _| Err(full()));
+        assert!(failed.unwrap_err().is_full());
+        let stored = |value: &str| vec![(b"key".to_vec(), format!("\"{value}\"").into_bytes())];
+        assert_eq!(records.scan(b"k").unwrap(), stored("one"));
+        records.apply(&batch("two")).unwrap();
+        assert_eq!(records.scan(b"").unwrap(), stored("two"));
+    }
+}

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use resilin_core::job::Effective;
 use serde::de::DeserializeOwned;
 
 use crate::error::{Result, StoreError};
@@ -79,10 +80,8 @@ pub enum Start {
 pub struct RunIdentity {
     /// Name in the job file: letters, digits, `.`, `_` and `-`.
     pub name: String,
-    /// Digest over every job key that decides bits.
-    pub digest: [u8; 32],
-    /// The effective job file.
-    pub job: String,
+    /// The effective job: its digest tells runs of one name apart.
+    pub job: Effective,
 }
 
 /// A run that was opened.
@@ -92,10 +91,13 @@ pub struct Opened {
     pub run: Run,
     /// Whether the state knew it before.
     pub known: bool,
-    /// For a new run, the newest other run of its name: its job shows which keys differ.
+    /// For a new run, the newest other run of its name: `Effective::differences` names the keys.
     pub other: Option<RunRecord>,
     /// What was cut off the ledger.
     pub cut: Option<Cut>,
+    /// The newest checkpoint that was written after records which the ledger lacks now: training
+    /// can go on, but the chain up to it is incomplete.
+    pub ledger_lacks: Option<String>,
 }
 
 impl StateDir {
@@ -105,7 +107,7 @@ impl StateDir {
     /// # Errors
     /// Another process holds it, or it cannot be read and written; nothing was moved then.
     pub fn open(root: &Path, patience: Patience) -> Result<Self> {
-        std::fs::create_dir_all(root).map_err(StoreError::io("create", root))?;
+        create_root(root)?;
         let lock = Lock::take(&root.join(LOCK), patience.lock)?;
         // sled does not open on a full disk.
         Reserve::new(root).make_room(&RealFiles)?;
@@ -182,8 +184,8 @@ impl StateDir {
         check_name(&identity.name)?;
         let mut record = RunRecord {
             name: identity.name,
-            digest: identity.digest,
-            job: identity.job,
+            digest: identity.job.digest(),
+            job: identity.job.bare(),
             created: now,
             finished: None,
         };
@@ -213,11 +215,19 @@ impl StateDir {
             self.shared.apply(&batch)?;
         }
         let (ledger, cut) = Ledger::open(Arc::clone(&self.shared.files), &dir)?;
+        // Rebuilt commit records do not know how long the ledger was.
+        let ledger_lacks = self
+            .shared
+            .commits(&directory)?
+            .into_iter()
+            .rfind(|commit| commit.ledger.bytes > ledger.mark().bytes)
+            .map(|commit| commit.directory);
         Ok(Opened {
             run: Run::new(Arc::clone(&self.shared), record, ledger),
             known: stored.is_some(),
             other,
             cut,
+            ledger_lacks,
         })
     }
 
@@ -361,13 +371,29 @@ impl Shared {
     }
 }
 
+fn create_root(root: &Path) -> Result<()> {
+    if root.is_dir() {
+        return Ok(());
+    }
+    std::fs::create_dir_all(root).map_err(StoreError::io("create", root))?;
+    match root.parent() {
+        Some(parent) if parent != Path::new("") => sync_dir(&RealFiles, parent),
+        Some(_) | None => sync_dir(&RealFiles, Path::new(".")),
+    }
+}
+
 /// Opens sled, or what takes its place if it is damaged.
 fn open_records(root: &Path, patience: Patience, report: &mut OpenReport) -> Result<SledRecords> {
     let path = root.join(SLED);
     let until = Instant::now() + patience.lock;
     loop {
         match SledRecords::open(&path, patience.call) {
-            Ok(records) => return Ok(records),
+            Ok(records) => {
+                // sled does not sync the entries of what it creates.
+                sync_dir(&RealFiles, &path)?;
+                sync_dir(&RealFiles, root)?;
+                return Ok(records);
+            }
             Err(OpenFailure::Damaged(why)) if report.set_aside.is_none() => {
                 report.set_aside = Some(set_aside(root, why)?);
             }

@@ -45,8 +45,8 @@ pub enum Record {
         step: Step,
         /// Rows counted, each once.
         rows: u64,
-        /// Rows predicted right; 0 where targets are values.
-        correct: u64,
+        /// Rows predicted right; `None` where targets are values.
+        correct: Option<u64>,
         /// Sum of per-row losses, in tree order.
         #[serde(with = "maybe_finite")]
         loss_sum: f64,
@@ -74,7 +74,7 @@ pub struct StepRecord {
     pub weight: f64,
     /// Whether the policy for non-finite values left the weights as they were.
     pub skipped: bool,
-    /// Samples that arrived a second time or too late, and were thrown away.
+    /// Contributions that arrived a second time or too late, and were thrown away.
     pub discarded: u64,
 }
 

@@ -6,6 +6,7 @@ use resilin_checkpoint::testing::Disk;
 use resilin_checkpoint::{
     Committed, Facts, Result, Run, RunIdentity, Set, SliceImage, Start, StateDir,
 };
+use resilin_core::job::{Decides, Effective};
 use resilin_core::layout::{Entry, Layout, Role, SliceMap};
 use resilin_core::ledger::{Record, StepRecord};
 use resilin_core::{MapNumber, Step, Timeline};
@@ -60,7 +61,7 @@ pub(crate) fn chain(step: u64) -> [u8; 32] {
 pub(crate) fn facts(step: u64, finished: bool) -> Facts {
     Facts {
         chain: chain(step),
-        data: Manifest {
+        data: vec![Manifest {
             source: "digits".into(),
             files: vec![],
             rows: 100,
@@ -68,7 +69,7 @@ pub(crate) fn facts(step: u64, finished: bool) -> Facts {
             targets: TargetKind::Classes(10),
             missing: "refuse".into(),
             digest: "00".into(),
-        },
+        }],
         finished,
     }
 }
@@ -104,16 +105,24 @@ pub(crate) fn save(run: &Run, timeline: Timeline, step: u64, slices: u16) -> Res
     seal(run, timeline, step, slices, false)?.commit()
 }
 
+/// A job of one key that decides bits.
+pub(crate) fn job(steps: &str) -> Effective {
+    serde_json::from_value(serde_json::json!({"keys": [{
+        "section": "run", "key": "steps", "value": steps, "decides": Decides::Bits,
+        "doc": "Steps.", "unit": "", "range": "",
+    }]}))
+    .unwrap()
+}
+
 pub(crate) fn identity() -> RunIdentity {
     RunIdentity {
         name: "digits".into(),
-        digest: [7; 32],
-        job: "[run]\nsteps = 60\n".into(),
+        job: job("60"),
     }
 }
 
 /// Name of the run's directory.
-pub(crate) const RUN: &str = "digits-07070707";
+pub(crate) const RUN: &str = "digits-7eca81ae";
 
 pub(crate) fn open_disk(disk: &Disk) -> Result<StateDir> {
     let state = StateDir::with(Path::new(ROOT), disk.files(), disk.records())?;

@@ -3,11 +3,13 @@
 use std::fs;
 use std::path::Path;
 
-use resilin_checkpoint::{LEDGER, Patience, RealFiles, Run, Start, StateDir, Superseded};
+use resilin_checkpoint::{
+    Evaluation, LEDGER, Patience, RealFiles, Run, Start, StateDir, Superseded,
+};
 use resilin_core::ledger::Record;
 use resilin_core::{Step, Timeline};
 
-use crate::fixture::{NOW, chain, disk, identity, open_disk, open_run, step_record};
+use crate::fixture::{NOW, chain, disk, identity, open_disk, open_run, save, step_record};
 
 fn first() -> Timeline {
     Timeline::first(NOW)
@@ -66,6 +68,8 @@ fn a_rollback_supersedes_and_the_replay_is_compared() {
     };
     assert_eq!(history.superseded(), [old(3), old(4), old(5), old(6)]);
     assert_eq!(history.differing().count(), 0);
+    let replayed: Vec<_> = history.lines_after(Step(3)).into_iter().collect();
+    assert_eq!(replayed, lines(4, 6));
     let Record::Step(mut other) = step_record(timeline, 3) else {
         unreachable!("a step record")
     };
@@ -73,6 +77,43 @@ fn a_rollback_supersedes_and_the_replay_is_compared() {
     run.append(&[Record::Step(other)]).unwrap();
     let history = run.history().unwrap();
     assert_eq!(history.differing().collect::<Vec<_>>(), vec![&old(4)]);
+}
+
+#[test]
+fn evaluations_of_the_newest_timeline_are_read_back() {
+    let disk = disk(0);
+    let state = open_disk(&disk).unwrap();
+    let run = open_run(&state).unwrap();
+    begin(&run);
+    let evaluation = |timeline, step: u64, loss_sum| Record::Evaluation {
+        timeline,
+        epoch: step / 2,
+        step: Step(step),
+        rows: 360,
+        correct: Some(300 + step),
+        loss_sum,
+    };
+    let timeline = first().next();
+    run.append(&[
+        evaluation(first(), 2, 0.1 + 0.2),
+        evaluation(first(), 4, f64::NAN),
+        Record::Rollback {
+            timeline,
+            base: Step(2),
+        },
+        evaluation(timeline, 6, 1e-300),
+    ])
+    .unwrap();
+    let read = |step: u64, loss_sum| Evaluation {
+        epoch: step / 2,
+        step: Step(step),
+        rows: 360,
+        correct: Some(300 + step),
+        loss_sum,
+    };
+    let history = run.history().unwrap();
+    let evaluations: Vec<_> = history.evaluations().copied().collect();
+    assert_eq!(evaluations, vec![read(2, 0.1 + 0.2), read(6, 1e-300)]);
 }
 
 fn real(dir: &Path) -> (StateDir, resilin_checkpoint::Opened) {
@@ -93,11 +134,17 @@ fn a_torn_tail_is_cut_and_damage_is_kept_aside() {
     drop((state, opened));
     let whole = fs::read(&path).unwrap();
     assert_eq!((whole.len() as u64, mark.records), (mark.bytes, 8));
+    {
+        let (_state, opened) = real(dir.path());
+        save(&opened.run, first(), 5, 2).unwrap();
+    }
 
     fs::write(&path, &whole[..whole.len() - 20]).unwrap();
     let (state, opened) = real(dir.path());
     let cut = opened.cut.clone().unwrap();
     assert_eq!((cut.records, cut.kept), (7, None));
+    let name = resilin_checkpoint::directory_name(Step(5), first());
+    assert_eq!(opened.ledger_lacks, Some(name));
     assert_eq!(opened.run.history().unwrap().chain().unwrap(), lines(0, 4));
     opened.run.append(&[step_record(first(), 4)]).unwrap();
     opened.run.sync_ledger().unwrap();

@@ -100,6 +100,23 @@ impl Effective {
             .collect()
     }
 
+    /// The same keys and values without their descriptions: what runs and checkpoints store.
+    #[must_use]
+    pub fn bare(&self) -> Self {
+        let bare = |key: &EffectiveKey| EffectiveKey {
+            section: key.section.clone(),
+            key: key.key.clone(),
+            value: key.value.clone(),
+            decides: key.decides,
+            doc: String::new(),
+            unit: String::new(),
+            range: String::new(),
+        };
+        Self {
+            keys: self.keys.iter().map(bare).collect(),
+        }
+    }
+
     /// The job as a job file that reads back to the same digest, with a comment for each key.
     #[must_use]
     pub fn toml(&self) -> String {

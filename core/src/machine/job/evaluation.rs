@@ -142,7 +142,7 @@ impl Job {
             epoch,
             step: version,
             rows,
-            correct: correct.unwrap_or(0),
+            correct,
             loss_sum,
         }));
         effects.push(Effect::Note(Note::Evaluated(metrics)));
