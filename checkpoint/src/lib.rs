@@ -18,6 +18,7 @@ mod restore;
 mod retention;
 mod run;
 mod save;
+mod shared;
 mod sled_records;
 mod slice_file;
 mod state;

@@ -16,7 +16,7 @@ use crate::manifest::{Manifest, directory_name, parse_directory_name};
 use crate::records::{self, Batch, Kind, commit_key, run_key};
 use crate::restore::{Depth, check};
 use crate::run::{CommitRecord, Finished, RunRecord};
-use crate::state::{Shared, TEMPORARY};
+use crate::shared::{Shared, TEMPORARY};
 
 /// What a start found and did; for the log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use crate::files::{self, free_name, rename_durably};
 use crate::records::{Batch, commit_key};
 use crate::restore::{Depth, check_committed};
 use crate::run::{CommitRecord, Run};
-use crate::state::TEMPORARY;
+use crate::shared::TEMPORARY;
 
 /// What a deletion did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

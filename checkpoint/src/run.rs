@@ -18,7 +18,7 @@ use crate::records::{Batch, Kind, parse, run_key, view_key};
 use crate::restore::{self, Newest};
 use crate::retention::{self, Pruned};
 use crate::save::{Save, Set};
-use crate::state::Shared;
+use crate::shared::Shared;
 
 /// What the store knows about a run. The digest and the name identify it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -18,8 +18,8 @@ use crate::line::LedgerMark;
 use crate::manifest::{Facts, FileRecord, MANIFEST, Manifest, directory_name};
 use crate::records::{Batch, Kind, commit_key, run_key};
 use crate::run::{CommitRecord, Finished, Run};
+use crate::shared::TEMPORARY;
 use crate::slice_file;
-use crate::state::TEMPORARY;
 
 /// Bytes that must stay free beyond a checkpoint's own: headers, manifest, ledger and records.
 const MARGIN: u64 = 1 << 20;

@@ -1,27 +1,22 @@
 //! The state directory: who owns it, what its records say, and the runs in it.
 
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::path::Path;
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use resilin_core::job::Effective;
-use serde::de::DeserializeOwned;
 
 use crate::error::{Result, StoreError};
 use crate::files::{self, Files, RealFiles, free_name, rename_durably, sync_dir};
 use crate::ledger::{Cut, Ledger};
 use crate::lock::{LOCK_RETRY, LOCK_WAIT, Lock};
-use crate::records::{
-    self, Batch, Kind, Pair, RUNS, Records, info_directory, removal_key, run_key,
-};
+use crate::records::{self, Batch, Kind, RUNS, Records, removal_key, run_key};
 use crate::recover::{self, OpenReport, SetAside};
 use crate::reserve::Reserve;
-use crate::run::{CommitRecord, Run, RunRecord};
+use crate::run::{Run, RunRecord};
+use crate::shared::{Shared, TEMPORARY};
 use crate::sled_records::{OpenFailure, SledRecords};
-
-/// How the names of entries end that a clean start removes.
-pub(crate) const TEMPORARY: &str = ".tmp";
 
 const SLED: &str = "sled";
 const LOCK: &str = "lock";
@@ -52,18 +47,6 @@ impl Default for Patience {
 pub struct StateDir {
     shared: Arc<Shared>,
     report: OpenReport,
-}
-
-/// What the handles to runs share with the state directory.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    root: PathBuf,
-    files: Arc<dyn Files>,
-    records: Mutex<Box<dyn Records>>,
-    reserve: Reserve,
-    reign: Mutex<Option<u64>>,
-    /// Held as long as any handle lives.
-    _lock: Option<Lock>,
 }
 
 /// Whether a run goes on or starts over.
@@ -137,16 +120,9 @@ impl StateDir {
         lock: Option<Lock>,
         mut report: OpenReport,
     ) -> Result<Self> {
-        let shared = Shared {
-            root: root.to_path_buf(),
-            files,
-            records: Mutex::new(records),
-            reserve: Reserve::new(root),
-            reign: Mutex::new(None),
-            _lock: lock,
-        };
+        let shared = Shared::new(root, files, records, lock);
         recover::recover(&shared, &mut report)?;
-        shared.reserve.restore(shared.files());
+        shared.restore_reserve();
         Ok(Self {
             shared: Arc::new(shared),
             report,
@@ -171,7 +147,7 @@ impl StateDir {
         let mut batch = Batch::default();
         batch.put(records::reign_key(), &reign)?;
         self.shared.apply(&batch)?;
-        *self.shared.reign_slot() = Some(reign);
+        self.shared.set_reign(reign);
         Ok(reign)
     }
 
@@ -207,14 +183,14 @@ impl StateDir {
             Some(_) => None,
             None => self.newest_other(&record)?,
         };
-        let dir = self.shared.root.join(&directory);
+        let dir = self.shared.root().join(&directory);
         self.shared.ensure_dir(&dir)?;
         if stored.as_ref() != Some(&record) {
             let mut batch = Batch::default();
             batch.put(run_key(&directory, Kind::Info), &record)?;
             self.shared.apply(&batch)?;
         }
-        let (ledger, cut) = Ledger::open(Arc::clone(&self.shared.files), &dir)?;
+        let (ledger, cut) = Ledger::open(self.shared.shared_files(), &dir)?;
         // Rebuilt commit records do not know how long the ledger was.
         let ledger_lacks = self
             .shared
@@ -242,7 +218,7 @@ impl StateDir {
     /// next clean start ends what was begun.
     fn remove_run(&self, directory: &str) -> Result<()> {
         let shared = &self.shared;
-        let taken = files::list(shared.files(), &shared.root)?;
+        let taken = files::list(shared.files(), shared.root())?;
         let temporary = free_name(&taken, directory, TEMPORARY);
         let marker = removal_key(&temporary);
         let timeline = run_key(directory, Kind::Timeline);
@@ -256,13 +232,13 @@ impl StateDir {
         }
         shared.apply(&batch)?;
         if taken.iter().any(|name| name == directory) {
-            rename_durably(shared.files(), &shared.root, directory, &temporary)?;
-            let path = shared.root.join(&temporary);
+            rename_durably(shared.files(), shared.root(), directory, &temporary)?;
+            let path = shared.root().join(&temporary);
             shared
-                .files
+                .files()
                 .remove_dir(&path)
                 .map_err(StoreError::io("remove", &path))?;
-            sync_dir(shared.files(), &shared.root)?;
+            sync_dir(shared.files(), shared.root())?;
         }
         let mut batch = Batch::default();
         batch.remove(marker);
@@ -280,94 +256,7 @@ impl StateDir {
     /// Whether the reserve is unspent: if not, the disk is or was full (PROTOCOL 28).
     #[must_use]
     pub fn has_reserve(&self) -> bool {
-        self.shared.reserve.is_whole(self.shared.files())
-    }
-}
-
-impl Shared {
-    pub(crate) fn root(&self) -> &Path {
-        &self.root
-    }
-
-    pub(crate) fn files(&self) -> &dyn Files {
-        self.files.as_ref()
-    }
-
-    /// The reign that this process began.
-    pub(crate) fn reign(&self) -> Result<u64> {
-        self.reign_slot()
-            .ok_or_else(|| StoreError::Refused("no reign was begun on this state".into()))
-    }
-
-    fn reign_slot(&self) -> MutexGuard<'_, Option<u64>> {
-        self.reign
-            .lock()
-            .expect("nothing panics while the number is held")
-    }
-
-    fn records(&self) -> MutexGuard<'_, Box<dyn Records>> {
-        self.records
-            .lock()
-            .expect("a panic with the records held ends the process")
-    }
-
-    pub(crate) fn require_space(&self, bytes: u64) -> Result<()> {
-        self.reserve.restore(self.files());
-        self.reserve.require_space(self.files(), bytes)
-    }
-
-    pub(crate) fn apply(&self, batch: &Batch) -> Result<()> {
-        self.reserve.make_room(self.files())?;
-        self.records().apply(batch)
-    }
-
-    pub(crate) fn scan(&self, prefix: &[u8]) -> Result<Vec<Pair>> {
-        self.records().scan(prefix)
-    }
-
-    pub(crate) fn get<T: DeserializeOwned>(&self, key: &[u8]) -> Result<Option<T>> {
-        let pairs = self.scan(key)?;
-        let exact = pairs.iter().find(|(found, _)| found == key);
-        exact
-            .map(|(key, value)| records::parse(key, value))
-            .transpose()
-    }
-
-    pub(crate) fn run(&self, directory: &str) -> Result<Option<RunRecord>> {
-        self.get(&run_key(directory, Kind::Info))
-    }
-
-    pub(crate) fn runs(&self) -> Result<Vec<RunRecord>> {
-        let pairs = self.scan(RUNS)?;
-        let infos = pairs
-            .iter()
-            .filter(|(key, _)| info_directory(key).is_some());
-        infos
-            .map(|(key, value)| records::parse(key, value))
-            .collect()
-    }
-
-    /// The commit records of a run, oldest first.
-    pub(crate) fn commits(&self, directory: &str) -> Result<Vec<CommitRecord>> {
-        let pairs = self.scan(&run_key(directory, Kind::Commit))?;
-        pairs
-            .iter()
-            .map(|(key, value)| records::parse(key, value))
-            .collect()
-    }
-
-    fn ensure_dir(&self, dir: &Path) -> Result<()> {
-        let exists = self
-            .files
-            .length(dir)
-            .map_err(StoreError::io("look at", dir))?;
-        if exists.is_none() {
-            self.files
-                .create_dir(dir)
-                .map_err(StoreError::io("create", dir))?;
-            sync_dir(self.files(), &self.root)?;
-        }
-        Ok(())
+        self.shared.has_reserve()
     }
 }
 
