@@ -22,8 +22,7 @@ const BLOCK: usize = 256;
 
 /// Which operand is read transposed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Transposed {
-    /// None.
+enum Transposed {
     Neither,
     /// The left one, as in the gradient of a weight.
     Left,
@@ -65,7 +64,7 @@ pub fn fingerprint() -> [u8; 32] {
 }
 
 /// Whether one product of fixed values equals the reference in every bit.
-pub fn agrees<F: Float>(
+fn agrees<F: Float>(
     rows: usize,
     inner: usize,
     columns: usize,

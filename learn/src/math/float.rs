@@ -58,7 +58,7 @@ pub trait Float:
     fn from_f32(value: f32) -> Self;
     /// The same value, exactly.
     fn to_f64(self) -> f64;
-    /// Little-endian bytes, eight for either type, for hashing.
+    /// The bits, widened, for comparing and hashing.
     fn bits(self) -> u64;
 }
 

@@ -1,7 +1,7 @@
 //! Losses over rows, each with its gradient: shared by the tape and by the built-in models, so that
 //! both give the same bits. Losses are added in f64, row by row.
 
-use super::{Float, exp, exp_each};
+use super::{Float, exp, exp_each, sum, sum_of};
 
 /// Softmax cross-entropy of logits, `width` a row. Replaces the logits by the gradient of the sum
 /// of losses (softmax - one-hot) and hands each row's loss to `loss`.
@@ -24,7 +24,7 @@ pub fn cross_entropy<F: Float>(
         subtract_highest(row);
         let own = row[class];
         exp_each(row);
-        let total = row.iter().fold(F::ZERO, |total, value| total + *value);
+        let total = sum(row);
         loss(total.ln() - own);
         for value in row.iter_mut() {
             *value = *value / total;
@@ -37,8 +37,7 @@ pub fn cross_entropy<F: Float>(
 pub fn log_softmax<F: Float>(logits: &mut [F], width: usize) {
     for row in logits.chunks_exact_mut(width) {
         subtract_highest(row);
-        let total = row.iter().fold(F::ZERO, |total, value| total + exp(*value));
-        let logarithm = total.ln();
+        let logarithm = sum_of(width, |i| exp(row[i])).ln();
         for value in row.iter_mut() {
             *value = *value - logarithm;
         }
@@ -61,10 +60,7 @@ pub fn squared_error<F: Float>(
         *prediction = *prediction - target;
     }
     for row in predictions.chunks_exact(width) {
-        loss(
-            row.iter()
-                .fold(F::ZERO, |total, value| total + *value * *value),
-        );
+        loss(sum_of(width, |i| row[i] * row[i]));
     }
 }
 

@@ -22,6 +22,15 @@ pub fn sum<F: Float>(values: &[F]) -> F {
     lanes.into_iter().fold(F::ZERO, |total, lane| total + lane)
 }
 
+/// [`sum`] of values that are computed as they are added: the same lanes, the same bits.
+pub fn sum_of<F: Float>(count: usize, value: impl Fn(usize) -> F) -> F {
+    let mut lanes = [F::ZERO; LANES];
+    for i in 0..count {
+        lanes[i % LANES] += value(i);
+    }
+    lanes.into_iter().fold(F::ZERO, |total, lane| total + lane)
+}
+
 /// Writes the sum of the rows of a row-major matrix to `into`, from the first row to the last.
 /// Without rows that is zero.
 pub fn sum_rows<F: Float>(matrix: &[F], into: &mut [F]) {
@@ -60,6 +69,7 @@ mod tests {
         };
         let expected = (0..16).fold(0.0f32, |total, l| total + lane(l));
         assert_eq!(sum(&values).to_bits(), expected.to_bits());
+        assert_eq!(sum_of(37, |i| values[i]).to_bits(), expected.to_bits());
 
         let big = 1e8f32;
         let mut columns = [0.0; 2];

@@ -181,7 +181,7 @@ impl Layers {
         mut each: impl FnMut(usize, &Scratch, Range<usize>, Outcome),
     ) {
         scratch.load(self, microbatches.iter().map(|m| m.batch));
-        for (number, _) in self.dense.iter().enumerate() {
+        for number in 0..self.dense.len() {
             scratch.forward(self, weights, number);
             if number + 1 < self.dense.len() && self.config.dropout > 0.0 {
                 let index = u32::try_from(number).expect("layers are few");
@@ -219,8 +219,7 @@ impl Layers {
     fn write_gradient(&self, scratch: &Scratch, rows: Range<usize>, gradient: &mut [f32]) {
         let count = rows.len();
         for (number, layer) in self.dense.iter().enumerate() {
-            let below =
-                &scratch.input(self, number)[rows.start * layer.inputs..rows.end * layer.inputs];
+            let below = &scratch.input(number)[rows.start * layer.inputs..rows.end * layer.inputs];
             let above =
                 &scratch.gradient(number)[rows.start * layer.outputs..rows.end * layer.outputs];
             multiply(

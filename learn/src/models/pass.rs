@@ -46,12 +46,10 @@ impl Scratch {
     }
 
     /// What layer `number` is fed with.
-    pub(super) fn input(&self, model: &Layers, number: usize) -> &[f32] {
+    pub(super) fn input(&self, number: usize) -> &[f32] {
         match number.checked_sub(1) {
             None => &self.inputs,
-            Some(below) if model.config.dropout > 0.0 && !self.layers[below].dropped.is_empty() => {
-                &self.layers[below].dropped
-            }
+            Some(below) if !self.layers[below].dropped.is_empty() => &self.layers[below].dropped,
             Some(below) => &self.layers[below].output,
         }
     }
@@ -72,7 +70,7 @@ impl Scratch {
         let mut output = std::mem::take(&mut self.layers[number].output);
         output.resize(self.rows * layer.outputs, 0.0);
         multiply(
-            view(self.input(model, number), self.rows, layer.inputs),
+            view(self.input(number), self.rows, layer.inputs),
             view(&weights[layer.weight.clone()], layer.inputs, layer.outputs),
             &mut output,
             Write::Replace,

@@ -3,7 +3,7 @@
 use crate::autograd::{Shape, Tape, Var};
 use crate::math::{Float, Write, add_bias, multiply};
 
-/// x [rows, in] @ w [in, out] + b [out].
+/// x @ w + b, with x `[rows, in]`, w `[in, out]` and b `[out]`.
 ///
 /// # Panics
 /// If the shapes do not fit.
