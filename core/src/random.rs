@@ -1,11 +1,11 @@
 //! Keyed, counter-based randomness: a draw is named by what it is for, never by who asks or when.
 //!
-//! ChaCha20 with nonce 0 and counter 0; the 32-byte key is
+//! ChaCha8 with nonce 0 and counter 0; the 32-byte key is
 //! `seed u64 | clock u64 | partition u32 | purpose u32 | local_step u32 | index u32`, little-endian
 //! (DESIGN 4). The mappings to floats, bounded integers, normals and shuffles are part of the
 //! format: golden vectors in `random_test.rs` hold them still.
 
-use chacha20::ChaCha20;
+use chacha20::ChaCha8;
 use chacha20::cipher::{KeyIvInit, StreamCipher, StreamCipherSeek};
 use serde::{Deserialize, Serialize};
 
@@ -79,7 +79,7 @@ impl Key {
         key[24..28].copy_from_slice(&self.local_step.to_le_bytes());
         key[28..32].copy_from_slice(&self.index.to_le_bytes());
         Stream {
-            cipher: ChaCha20::new(&key.into(), &[0; 12].into()),
+            cipher: ChaCha8::new(&key.into(), &[0; 12].into()),
             buffer: [0; 256],
             used: 256,
         }
@@ -88,7 +88,7 @@ impl Key {
 
 /// A stream of 32-bit words; word `n` depends on the key and `n` only.
 pub struct Stream {
-    cipher: ChaCha20,
+    cipher: ChaCha8,
     buffer: [u8; 256],
     used: usize,
 }

@@ -166,12 +166,15 @@ fn hand_over(held: &mut Vec<Held>, step: Step, target: Option<Incarnation>) {
     } else {
         standing.until = Some(step);
     }
-    if let Some(holder) = target {
-        held.push(Held {
+    let Some(holder) = target else { return };
+    match held.last_mut() {
+        // It gets back what it was to hand over.
+        Some(before) if before.holder == holder => before.until = None,
+        Some(_) | None => held.push(Held {
             holder,
             from,
             until: None,
-        });
+        }),
     }
 }
 

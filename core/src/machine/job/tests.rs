@@ -1,1 +1,528 @@
+use super::*;
+use crate::layout::SliceMap;
+use crate::machine::fleet::Cause;
+use crate::message::{Contributor, Lease, TaskScore, WorkerSays};
+use crate::sampling::{Sampling, Shuffle};
+use crate::time::Span;
+use crate::tree::{Node, Tree};
+use crate::vote::VoteRules;
+use crate::{RunId, View};
 
+const PARTITIONS: u32 = 4;
+
+fn rules() -> Rules {
+    Rules {
+        run: RunId(1),
+        sampling: Sampling::new(40, PARTITIONS, 5, Shuffle::Global, 1),
+        tree: Tree::new(PARTITIONS),
+        slices: SliceMap::new(4, 2),
+        votes: VoteRules {
+            clip_norm: None,
+            non_finite: crate::job::NonFinite::Skip,
+            total_steps: 6,
+            cut_every: None,
+        },
+        evaluate_every: Some(2),
+        evaluation_tasks: 3,
+        lease: Span::from_millis(1000),
+        grace: Span::from_millis(2000),
+        cut_interval: None,
+    }
+}
+
+fn settings() -> Settings {
+    Settings {
+        timeline: timeline(),
+        map: MapNumber(1),
+        views: vec![SliceView {
+            slice: SliceId(0),
+            view: View::first(7),
+            address: "a".into(),
+        }],
+        base: Step(0),
+        superseded: BTreeMap::new(),
+        bits: true,
+        metrics: BTreeMap::new(),
+        data: "rows".into(),
+        workers: 2,
+        max_workers: 100,
+        wait_below_min: None,
+        min_workers: 1,
+        durable: None,
+    }
+}
+
+fn timeline() -> Timeline {
+    Timeline::first(7)
+}
+
+fn worker(number: u32) -> Incarnation {
+    Incarnation { reign: 7, number }
+}
+
+struct Bench {
+    job: Job,
+    now: Time,
+}
+
+impl Bench {
+    fn new(settings: Settings) -> Self {
+        Self {
+            job: Job::new(rules(), settings),
+            now: Time(0),
+        }
+    }
+
+    fn with_workers(count: u32) -> Self {
+        let mut bench = Self::new(settings());
+        (1..=count).for_each(|number| drop(bench.join(number)));
+        bench
+    }
+
+    fn event(&mut self, event: Event) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        self.job.step(self.now, event, &mut effects);
+        effects
+    }
+
+    fn after(&mut self, millis: u64) -> Vec<Effect> {
+        self.now = self.now + Span::from_millis(millis);
+        self.event(Event::Tick)
+    }
+
+    fn join(&mut self, number: u32) -> Vec<Effect> {
+        let (incarnation, name) = (worker(number), format!("w{number}"));
+        self.event(Event::Member(Member::Up { incarnation, name }));
+        self.said(
+            number,
+            WorkerSays::Ready {
+                data: "rows".into(),
+            },
+        )
+    }
+
+    fn said(&mut self, number: u32, says: WorkerSays) -> Vec<Effect> {
+        self.event(Event::Member(Member::Said(worker(number), says)))
+    }
+
+    fn down(&mut self, number: u32) -> Vec<Effect> {
+        self.event(Event::Member(Member::Down(
+            worker(number),
+            Cause::LinkReset,
+        )))
+    }
+
+    fn progress(&mut self, slice: u16, step: u64, covered: &[u32]) -> Vec<Effect> {
+        let resting = step == 6;
+        self.shard(slice, step, covered, None, resting)
+    }
+
+    fn shard(
+        &mut self,
+        slice: u16,
+        step: u64,
+        covered: &[u32],
+        pinned: Option<u64>,
+        resting: bool,
+    ) -> Vec<Effect> {
+        self.event(Event::Shard(ShardReport::Progress {
+            slice: SliceId(slice),
+            timeline: timeline(),
+            step: Step(step),
+            covered: covered.iter().map(|p| PartitionId(*p)).collect(),
+            pinned: pinned.map(Step),
+            resting,
+            voted: false,
+        }))
+    }
+
+    fn committed(&mut self, slice: u16, step: u64) -> Vec<Effect> {
+        let node = Node { level: 2, index: 0 };
+        self.event(Event::Shard(ShardReport::Committed(StepRecord {
+            slice: SliceId(slice),
+            timeline: timeline(),
+            step: Step(step),
+            nodes: vec![Contributor {
+                node,
+                incarnation: worker(1),
+                samples: 20,
+            }],
+            samples: 20,
+            loss_sum: 10.0,
+            weight: 20.0,
+            skipped: false,
+            cut: false,
+            cut_missed: false,
+            digests: vec![[step as u8; 32], [slice as u8; 32]],
+            discarded: u64::from(slice),
+        })))
+    }
+
+    /// Both slices at `step`, with their records up to it.
+    fn advance(&mut self, step: u64) {
+        let from = self.job.recorded.0;
+        for step in from..step {
+            (0..2).for_each(|slice| drop(self.committed(slice, step)));
+            (0..2).for_each(|slice| drop(self.progress(slice, step + 1, &[])));
+        }
+    }
+
+    fn leases(&self, number: u32) -> Vec<Lease> {
+        let mut effects = Vec::new();
+        self.job.assign(worker(number), &mut effects);
+        match effects.pop() {
+            Some(Effect::Say(_, CoordinatorSays::Assign(assignment))) => assignment.leases,
+            other => panic!("no assignment: {other:?}"),
+        }
+    }
+}
+
+fn lease(partition: u32, from: u64, until: Option<u64>) -> Lease {
+    Lease {
+        partition: PartitionId(partition),
+        from: Step(from),
+        until: until.map(Step),
+    }
+}
+
+#[test]
+fn the_first_worker_gets_all_and_a_joiner_its_half_at_a_step_both_know() {
+    let mut bench = Bench::with_workers(1);
+    let all: Vec<Lease> = (0..4).map(|p| lease(p, 0, None)).collect();
+    assert_eq!(bench.leases(1), all);
+    bench.advance(2);
+    bench.join(2);
+    let (first, second) = (bench.leases(1), bench.leases(2));
+    assert_eq!(first.iter().filter(|l| l.until == Some(Step(3))).count(), 2);
+    assert_eq!(second.len(), 2);
+    assert!(
+        second
+            .iter()
+            .all(|l| l.from == Step(3) && l.until.is_none()),
+        "{second:?}"
+    );
+}
+
+#[test]
+fn a_lost_workers_open_partitions_move_at_once_and_covered_ones_at_the_next_step() {
+    let mut bench = Bench::with_workers(2);
+    bench.advance(3);
+    let held: Vec<u32> = bench.leases(2).iter().map(|l| l.partition.0).collect();
+    bench.progress(0, 3, &[held[0], held[1]]);
+    bench.progress(1, 3, &[held[0]]);
+    let effects = bench.down(2);
+    assert!(effects.contains(&Effect::Note(Note::Lost(worker(2), "link-reset"))));
+    let moved: Vec<Lease> = bench
+        .leases(1)
+        .into_iter()
+        .filter(|l| held.contains(&l.partition.0))
+        .collect();
+    assert_eq!(
+        moved,
+        vec![lease(held[0], 4, None), lease(held[1], 3, None)]
+    );
+    let status = bench.job.status(bench.now);
+    assert_eq!(
+        (status.lost, status.joined, status.workers.len()),
+        (1, 2, 1)
+    );
+}
+
+#[test]
+fn a_drained_worker_finishes_its_step_and_is_released_when_it_is_committed() {
+    let mut bench = Bench::with_workers(2);
+    bench.advance(1);
+    bench.said(2, WorkerSays::Drain);
+    assert!(bench.leases(2).iter().all(|l| l.until == Some(Step(2))));
+    bench.progress(0, 2, &[]);
+    let effects = bench.progress(1, 2, &[]);
+    assert!(
+        effects.contains(&Effect::Say(worker(2), CoordinatorSays::Release)),
+        "{effects:?}"
+    );
+    let status = bench.job.status(bench.now);
+    assert_eq!((status.drained, status.lost), (1, 0));
+}
+
+#[test]
+fn a_holder_lost_before_its_hand_over_leaves_no_gap() {
+    let mut bench = Bench::with_workers(1);
+    bench.advance(1);
+    bench.join(2);
+    bench.down(1);
+    let all: Vec<Lease> = (0..4).map(|p| lease(p, 1, None)).collect();
+    assert_eq!(bench.leases(2), all);
+}
+
+#[test]
+fn without_workers_the_job_waits_and_says_so() {
+    let mut bench = Bench::with_workers(1);
+    bench.advance(2);
+    bench.down(1);
+    let waiting = bench.job.status(bench.now).waiting.expect("it waits");
+    assert!(waiting.contains("none is ready"), "{waiting}");
+    bench.join(2);
+    assert_eq!(
+        bench.leases(2),
+        (0..4).map(|p| lease(p, 2, None)).collect::<Vec<_>>()
+    );
+}
+
+#[test]
+fn a_stale_or_late_assignment_is_repeated_and_wrong_rows_are_refused() {
+    let mut bench = Bench::with_workers(1);
+    let says = WorkerSays::Heartbeat {
+        generation: None,
+        step: None,
+        samples_per_s: 0.0,
+    };
+    let again = bench.said(1, says);
+    assert!(
+        matches!(&again[..], [Effect::Say(_, CoordinatorSays::Assign(_))]),
+        "{again:?}"
+    );
+    let (incarnation, name) = (worker(2), "w2".into());
+    bench.event(Event::Member(Member::Up { incarnation, name }));
+    let effects = bench.said(
+        2,
+        WorkerSays::Ready {
+            data: "others".into(),
+        },
+    );
+    assert!(
+        matches!(&effects[..], [Effect::Say(_, CoordinatorSays::Refuse { cause })]
+            if cause.contains("others"))
+    );
+}
+
+#[test]
+fn a_ledger_line_is_written_once_both_slices_have_the_step() {
+    let mut bench = Bench::with_workers(1);
+    let before = |step| Effect::Order(ShardOrder::Recorded { before: Step(step) });
+    assert_eq!(bench.committed(1, 0), vec![before(0)]);
+    let effects = bench.committed(0, 0);
+    let Effect::Append(Record::Step(record)) = &effects[0] else {
+        panic!("{effects:?}")
+    };
+    let mut chain = blake3::Hasher::new();
+    for digest in [[0; 32], [0; 32], [0; 32], [1; 32]] {
+        chain.update(&digest);
+    }
+    assert_eq!(record.chain, *chain.finalize().as_bytes());
+    assert_eq!((record.samples, record.discarded), (20, 1));
+    assert_eq!(effects[1], before(1));
+    assert_eq!(
+        bench.committed(0, 0),
+        vec![before(1)],
+        "a repeated record is not written twice"
+    );
+}
+
+#[test]
+fn a_replay_that_differs_halts_the_run() {
+    let mut bench = Bench::new(Settings {
+        superseded: BTreeMap::from([(Step(1), [9; 32])]),
+        ..settings()
+    });
+    bench.join(1);
+    bench.committed(0, 0);
+    let effects = bench.committed(1, 0);
+    let halted = |e: &Effect| {
+        matches!(e, Effect::Close(Outcome::Halted { step: Step(0), cause })
+            if cause.contains("replaying step 0"))
+    };
+    assert!(effects.iter().any(halted), "{effects:?}");
+}
+
+#[test]
+fn test_rows_are_shared_out_counted_once_and_added_in_task_order() {
+    let mut bench = Bench::with_workers(2);
+    bench.advance(2);
+    bench.shard(0, 2, &[], Some(2), false);
+    let effects = bench.shard(1, 2, &[], Some(2), false);
+    let tasks = |number: u32, effects: &[Effect]| -> Vec<u32> {
+        effects
+            .iter()
+            .filter_map(|effect| match effect {
+                Effect::Say(to, CoordinatorSays::Evaluate { tasks, .. })
+                    if *to == worker(number) =>
+                {
+                    Some(tasks.clone())
+                }
+                _ => None,
+            })
+            .flatten()
+            .collect()
+    };
+    assert_eq!(
+        (tasks(1, &effects), tasks(2, &effects)),
+        (vec![0, 2], vec![1])
+    );
+    assert_eq!(
+        tasks(1, &bench.down(2)),
+        vec![1],
+        "a lost worker's task moves"
+    );
+    let mut last = Vec::new();
+    for task in [2, 0, 0, 1] {
+        let score = TaskScore {
+            rows: 10,
+            correct: Some(u64::from(task)),
+            loss_sum: 0.1,
+        };
+        let (timeline, version) = (timeline(), Step(2));
+        last = bench.said(
+            1,
+            WorkerSays::Evaluated {
+                timeline,
+                version,
+                task,
+                score,
+            },
+        );
+    }
+    let metrics = Metrics {
+        version: Step(2),
+        epoch: 0,
+        rows: 30,
+        correct: Some(3),
+        loss_sum: 0.1 + 0.1 + 0.1,
+    };
+    assert!(
+        last.contains(&Effect::Note(Note::Evaluated(metrics))),
+        "{last:?}"
+    );
+    assert!(last.contains(&Effect::Order(ShardOrder::Evaluated { version: Step(2) })));
+}
+
+#[test]
+fn a_non_finite_leaf_is_believed_only_twice() {
+    let mut bench = Bench::with_workers(2);
+    let (timeline, step, partition) = (timeline(), Step(0), PartitionId(3));
+    let report = |digest| WorkerSays::NonFinite {
+        timeline,
+        step,
+        partition,
+        digest,
+    };
+    let asked = |number| {
+        Effect::Say(
+            worker(number),
+            CoordinatorSays::Reevaluate {
+                timeline,
+                step,
+                partition,
+            },
+        )
+    };
+    assert_eq!(bench.said(2, report([1; 32])), vec![asked(1)]);
+    assert_eq!(
+        bench.said(2, report([1; 32])),
+        vec![],
+        "the same worker confirms nothing"
+    );
+    let differs = bench.said(1, report([2; 32]));
+    assert_eq!(
+        differs,
+        vec![
+            Effect::Note(Note::Differs(step, partition, worker(2))),
+            asked(2)
+        ]
+    );
+    assert_eq!(
+        bench.said(2, report([2; 32])),
+        vec![
+            Effect::Note(Note::NonFinite(step, partition)),
+            Effect::Order(ShardOrder::Withhold { step })
+        ]
+    );
+}
+
+#[test]
+fn the_run_is_over_when_its_last_version_is_durable_and_scored() {
+    let mut bench = Bench::with_workers(1);
+    bench.advance(6);
+    let durable = bench.event(Event::Durable(Step(6)));
+    assert!(
+        !durable.iter().any(|e| matches!(e, Effect::Close(_))),
+        "not scored yet"
+    );
+    bench.shard(0, 6, &[], Some(6), true);
+    bench.shard(1, 6, &[], Some(6), true);
+    let mut last = Vec::new();
+    for task in 0..3 {
+        let (timeline, version, score) = (timeline(), Step(6), TaskScore::default());
+        last = bench.said(
+            1,
+            WorkerSays::Evaluated {
+                timeline,
+                version,
+                task,
+                score,
+            },
+        );
+    }
+    assert_eq!(last.last(), Some(&Effect::Close(Outcome::Finished)));
+    assert_eq!(
+        bench.event(Event::Closed),
+        vec![
+            Effect::Say(worker(1), CoordinatorSays::Finished),
+            Effect::Over(Outcome::Finished)
+        ]
+    );
+    let (incarnation, name) = (worker(2), "late".into());
+    let late = bench.event(Event::Member(Member::Up { incarnation, name }));
+    assert_eq!(
+        late,
+        vec![Effect::Say(worker(2), CoordinatorSays::Finished)]
+    );
+}
+
+#[test]
+fn a_stop_ends_at_a_durable_version_and_seals_when_no_step_comes() {
+    let mut bench = Bench::with_workers(1);
+    bench.advance(1);
+    let stop = bench.event(Event::Command(Command::Stop));
+    assert!(stop.contains(&Effect::Order(ShardOrder::RequestStop)));
+    bench.down(1);
+    assert!(bench.after(2000).contains(&Effect::Order(ShardOrder::Seal)));
+    bench.shard(0, 1, &[], None, true);
+    bench.shard(1, 1, &[], None, true);
+    assert!(
+        bench
+            .after(500)
+            .contains(&Effect::Order(ShardOrder::CutHere { step: Step(1) }))
+    );
+    let effects = bench.event(Event::Durable(Step(1)));
+    assert_eq!(
+        effects.last(),
+        Some(&Effect::Close(Outcome::Stopped(Step(1))))
+    );
+}
+
+#[test]
+fn a_last_version_that_cannot_be_saved_is_retried_for_the_grace() {
+    let mut bench = Bench::with_workers(1);
+    bench.advance(6);
+    bench.event(Event::Degraded("disk full".into()));
+    let again = bench.after(500);
+    assert!(
+        again.contains(&Effect::Order(ShardOrder::CutHere { step: Step(6) })),
+        "{again:?}"
+    );
+    let given_up = bench.after(2000);
+    let (durable, reason) = (None, "disk full".into());
+    assert!(given_up.contains(&Effect::Close(Outcome::SaveFailed { durable, reason })));
+}
+
+#[test]
+fn fewer_workers_wanted_drains_the_youngest() {
+    let mut bench = Bench::with_workers(3);
+    let effects = bench.event(Event::Command(Command::Scale(1)));
+    for number in [2, 3] {
+        assert!(effects.contains(&Effect::Say(worker(number), CoordinatorSays::Drain)));
+    }
+    // Worker 3 had not begun its leases yet, so nothing of it is waited for.
+    assert!(effects.contains(&Effect::Say(worker(3), CoordinatorSays::Release)));
+    assert_eq!(bench.leases(1).len(), 4);
+}
