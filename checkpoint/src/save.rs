@@ -13,7 +13,7 @@ use resilin_core::{MapNumber, SliceId, Step, Timeline};
 
 use crate::digest::sha256;
 use crate::error::{Result, StoreError};
-use crate::files::{self, create_synced, free_name, sync_dir};
+use crate::files::{self, create_synced, free_name, rename_durably, sync_dir};
 use crate::line::LedgerMark;
 use crate::manifest::{Facts, FileRecord, MANIFEST, Manifest, directory_name};
 use crate::records::{Batch, Kind, commit_key, run_key};
@@ -57,15 +57,36 @@ pub struct SliceImage<'a> {
 pub struct Save {
     run: Run,
     set: Set,
-    temporary: String,
+    temporary: Temporary,
     files: BTreeMap<SliceId, FileRecord>,
+}
+
+/// The directory of a save that has no name yet; removed when dropped, so that a save that failed
+/// does not keep the space that the next one needs. What cannot be removed is left to a clean start.
+#[derive(Debug)]
+struct Temporary {
+    run: Run,
+    name: String,
+}
+
+impl Temporary {
+    fn path(&self) -> PathBuf {
+        self.run.path().join(&self.name)
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        // After `seal` there is nothing of the name any more.
+        drop(self.run.state().files().remove_dir(&self.path()));
+    }
 }
 
 impl Save {
     pub(crate) fn begin(run: &Run, set: Set) -> Result<Self> {
         assert!(set.tensors > 0, "a checkpoint holds at least the weights");
         let name = directory_name(set.step, set.timeline);
-        if run.commits()?.iter().any(|commit| commit.directory == name) {
+        if run.verified().contains(&name) {
             return Err(StoreError::Refused(format!(
                 "checkpoint {name} is already durable"
             )));
@@ -73,9 +94,12 @@ impl Save {
         let need = (set.layout.len() * set.tensors * size_of::<f32>()) as u64;
         run.state().require_space(need + MARGIN)?;
         let files = run.state().files();
-        // A failed save keeps its name: its files may be half synced (PROTOCOL 28).
-        let temporary = free_name(&files::list(files, run.path())?, &name, TEMPORARY);
-        let dir = run.path().join(&temporary);
+        // What is left of a failed save keeps its name: it may be half synced (PROTOCOL 28).
+        let temporary = Temporary {
+            run: run.clone(),
+            name: free_name(&files::list(files, run.path())?, &name, TEMPORARY),
+        };
+        let dir = temporary.path();
         files
             .create_dir(&dir)
             .map_err(StoreError::io("create", &dir))?;
@@ -87,14 +111,10 @@ impl Save {
         })
     }
 
-    fn dir(&self) -> PathBuf {
-        self.run.path().join(&self.temporary)
-    }
-
     /// Writes and syncs the file of one slice. Slices come in any order, each once.
     ///
     /// # Errors
-    /// The file system's; the save must then be abandoned.
+    /// The file system's; the save must then be dropped.
     pub fn write_slice(&mut self, image: &SliceImage<'_>) -> Result<FileRecord> {
         let values = self.set.layout.values(image.blocks.clone()).len();
         assert_eq!(
@@ -112,7 +132,7 @@ impl Save {
         );
         let record = slice_file::write(
             self.run.state().files(),
-            &self.dir(),
+            &self.temporary.path(),
             self.run.record(),
             &self.set,
             image,
@@ -134,7 +154,6 @@ impl Save {
         }
         // Records up to a step are durable before its manifest (PROTOCOL 26).
         let ledger = self.run.sync_ledger()?;
-        let dir = self.dir();
         let Self {
             run,
             set,
@@ -146,11 +165,15 @@ impl Save {
         let mut manifest = Manifest::unsigned(run.record(), reign, &set, records, facts);
         let bytes = manifest.encode();
         let files = run.state().files();
+        let dir = temporary.path();
         create_synced(files, &dir.join(MANIFEST), &bytes)?;
         sync_dir(files, &dir)?;
         let name = directory_name(set.step, set.timeline);
-        set_aside_uncommitted(&run, &name)?;
-        files::rename_durably(files, run.path(), &temporary, &name)?;
+        remove_uncommitted(&run, &name)?;
+        if let Err(error) = rename_durably(files, run.path(), &temporary.name, &name) {
+            drop(remove_uncommitted(&run, &name));
+            return Err(error);
+        }
         let commit = CommitRecord {
             step: set.step,
             timeline: set.timeline,
@@ -163,29 +186,26 @@ impl Save {
         Ok(Sealed { run, commit })
     }
 
-    /// Gives the checkpoint up and removes what was written of it.
-    ///
-    /// # Errors
-    /// The file system's; the next clean start removes the rest.
-    pub fn abandon(self) -> Result<()> {
-        let dir = self.dir();
-        self.run
-            .state()
-            .files()
-            .remove_dir(&dir)
-            .map_err(StoreError::io("remove", &dir))
+    /// Gives the checkpoint up and removes what was written of it, as dropping it does.
+    pub fn abandon(self) {
+        drop(self);
     }
 }
 
-/// A save of the same step may have ended between its name and its commit record.
-fn set_aside_uncommitted(run: &Run, name: &str) -> Result<()> {
+/// Removes a set whose save ended between its name and its commit record. It must not be found by a
+/// later start: a rollback below its step may come first.
+fn remove_uncommitted(run: &Run, name: &str) -> Result<()> {
     let files = run.state().files();
     let taken = files::list(files, run.path())?;
     if !taken.iter().any(|entry| entry == name) {
         return Ok(());
     }
     let aside = free_name(&taken, name, TEMPORARY);
-    files::rename_durably(files, run.path(), name, &aside)
+    rename_durably(files, run.path(), name, &aside)?;
+    let path = run.path().join(aside);
+    files
+        .remove_dir(&path)
+        .map_err(StoreError::io("remove", &path))
 }
 
 /// A checkpoint with a durable manifest, not yet committed.
@@ -214,12 +234,17 @@ impl Sealed {
     pub fn finish(self, now: u64, report: serde_json::Value) -> Result<Committed> {
         assert!(self.commit.finished, "the manifest says so first");
         let mut record = self.run.record().clone();
-        record.finished = Some(Finished {
-            at: now,
-            report: Some(report),
-        });
+        let key = run_key(self.run.directory(), Kind::Info);
         let mut batch = Batch::default();
-        batch.put(run_key(self.run.directory(), Kind::Info), &record)?;
+        let mut end = |report| {
+            record.finished = Some(Finished { at: now, report });
+            batch.put(key.clone(), &record)
+        };
+        if let Err(error) = end(Some(report)) {
+            // A run that cannot end would be worse than a report that has to be made again.
+            tracing::warn!(%error, "report is not kept");
+            end(None)?;
+        }
         self.apply(batch)
     }
 
@@ -227,11 +252,14 @@ impl Sealed {
         let Self { run, commit } = self;
         let key = commit_key(run.directory(), commit.timeline, commit.step);
         batch.put(key, &commit)?;
-        if let Err(error) = run.state().apply(&batch) {
-            // What is not announced must not be found by a later start, as far as that can be had:
-            // a rollback below this step may happen first.
-            drop(set_aside_uncommitted(&run, &commit.directory));
-            return Err(error);
+        match run.state().apply(&batch) {
+            Ok(()) => {}
+            // It may have happened; until the next start nothing else can.
+            Err(error @ StoreError::Unknown { .. }) => return Err(error),
+            Err(error) => {
+                drop(remove_uncommitted(&run, &commit.directory));
+                return Err(error);
+            }
         }
         run.note_verified(&commit.directory);
         Ok(Committed {

@@ -1,7 +1,7 @@
 //! Power cuts and failing operations at every single place of two saves and a deletion.
 
 use resilin_checkpoint::testing::{Disk, Fault};
-use resilin_checkpoint::{Result, Start};
+use resilin_checkpoint::{Files, Result, Start};
 use resilin_core::Timeline;
 
 use crate::fixture::{
@@ -107,6 +107,10 @@ fn a_failed_save_is_tried_again_on_the_same_handle() {
         let (_state, run, timeline, _) = count(&disk);
         disk.set_fault(Some(Fault::FailAt(at)));
         save(&run, timeline, 10, 2).unwrap_err();
+        let dir = root().join(RUN);
+        let left = Files::list(disk.files().as_ref(), &dir).unwrap();
+        let mut checkpoints = left.iter().filter(|name| name.starts_with("0000"));
+        assert_eq!(checkpoints.next(), None, "operation {at}");
         save(&run, timeline, 10, 2).unwrap();
         assert_eq!(newest(&run), Some(10), "operation {at}");
         assert_eq!(run.history().unwrap().steps().count(), 1);
@@ -190,7 +194,7 @@ fn starting_over_survives_a_power_cut_at_every_operation() {
         assert!(timeline > old, "operation {at}: {timeline} after {old}");
         save(&run, timeline, 5, 2).unwrap();
         assert_eq!(newest(&run), Some(5), "operation {at}");
-        let names = resilin_checkpoint::Files::list(disk.files().as_ref(), &root()).unwrap();
+        let names = Files::list(disk.files().as_ref(), &root()).unwrap();
         assert_eq!(names, vec![RUN, "reserve"], "operation {at}");
     }
 }

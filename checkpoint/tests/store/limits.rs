@@ -3,14 +3,16 @@
 use std::fs;
 use std::time::Duration;
 
-use resilin_checkpoint::testing::Fault;
+use resilin_checkpoint::testing::{Disk, Fault};
 use resilin_checkpoint::{
-    Depth, Files, Patience, RESERVE, RESERVE_BYTES, RunIdentity, Start, StateDir, StoreError,
-    inspect,
+    Depth, Files, LEDGER, Patience, RESERVE, RESERVE_BYTES, RunIdentity, Start, StateDir,
+    StoreError, directory_name, inspect,
 };
 
+use resilin_core::{Step, Timeline};
+
 use crate::fixture::{
-    NOW, RUN, disk, facts, identity, job, newest, open_disk, open_run, root, save, set,
+    NOW, RUN, disk, facts, identity, job, newest, open_disk, open_run, root, save, seal, set,
 };
 
 #[test]
@@ -107,6 +109,15 @@ fn a_full_disk_begins_no_checkpoint_and_still_takes_control_records() {
     assert_eq!(newest(&run), Some(20));
 }
 
+/// What lies in the run's directory.
+fn entries(disk: &Disk) -> Vec<String> {
+    disk.files().list(&root().join(RUN)).unwrap()
+}
+
+fn name(step: u64, timeline: Timeline) -> String {
+    directory_name(Step(step), timeline)
+}
+
 #[test]
 fn a_disk_that_fills_within_a_save_leaves_the_state_whole() {
     let disk = disk(0);
@@ -114,9 +125,8 @@ fn a_disk_that_fills_within_a_save_leaves_the_state_whole() {
     let run = open_run(&state).unwrap();
     let timeline = run.next_timeline().unwrap();
     save(&run, timeline, 10, 2).unwrap();
-    let save_ = run.begin(set(20, timeline, 2)).unwrap();
+    let mut begun = run.begin(set(20, timeline, 2)).unwrap();
     disk.set_capacity(disk.used() + 100);
-    let mut save_ = save_;
     let flat = crate::fixture::tensors(20);
     let values = crate::fixture::layout().values(0..6);
     let parts: Vec<(&str, &[f32])> = flat
@@ -128,8 +138,9 @@ fn a_disk_that_fills_within_a_save_leaves_the_state_whole() {
         blocks: 0..6,
         tensors: &parts,
     };
-    assert!(save_.write_slice(&image).unwrap_err().is_full());
-    save_.abandon().unwrap();
+    assert!(begun.write_slice(&image).unwrap_err().is_full());
+    begun.abandon();
+    assert_eq!(entries(&disk), vec![name(10, timeline), LEDGER.into()]);
     assert_eq!(newest(&run), Some(10));
     disk.set_capacity(64 << 20);
     save(&run, timeline, 20, 2).unwrap();
@@ -192,8 +203,8 @@ fn retention_counts_no_damaged_one_and_keeps_the_last_good_one() {
     // As after a restart: nothing is known to be good.
     let run = open_run(&state).unwrap();
     let path = |step| {
-        let name = resilin_checkpoint::directory_name(resilin_core::Step(step), timeline);
-        root().join(RUN).join(name).join("slice-00000.safetensors")
+        let dir = root().join(RUN).join(name(step, timeline));
+        dir.join("slice-00000.safetensors")
     };
     disk.flip(&path(40), 900, 0).unwrap();
     disk.flip(&path(30), 900, 0).unwrap();
@@ -256,6 +267,20 @@ fn another_digest_is_another_run_whose_job_can_be_compared() {
         let error = state.open_run(named, Start::Resume, NOW).unwrap_err();
         assert!(matches!(error, StoreError::Refused(_)), "{error}");
     }
+}
+
+#[test]
+fn a_report_that_is_too_long_does_not_keep_a_run_from_ending() {
+    let disk = disk(0);
+    let state = open_disk(&disk).unwrap();
+    let run = open_run(&state).unwrap();
+    let timeline = run.next_timeline().unwrap();
+    let report = serde_json::Value::String("x".repeat(70_000));
+    let sealed = seal(&run, timeline, 60, 2, true).unwrap();
+    sealed.finish(NOW, report).unwrap();
+    let run = open_run(&open_disk(&disk).unwrap()).unwrap();
+    let finished = run.record().finished.clone().unwrap();
+    assert_eq!((finished.at, finished.report), (NOW, None));
 }
 
 #[test]
