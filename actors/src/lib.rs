@@ -1,3 +1,4 @@
 //! Shells of Resilin: actors, links, HTTP interface, supervisor.
 
+pub mod bench;
 pub mod link;
