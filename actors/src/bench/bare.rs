@@ -1,10 +1,13 @@
 //! The yardstick of the data path: what the sockets of this machine carry with nothing around.
 //!
 //! One vectored write a contribution (a head of the usual length, then the values as they lie in
-//! memory), read into reused buffers, answered with a few bytes; one contribution in flight.
+//! memory), read into reused buffers, answered with a few bytes; one contribution in flight. On the
+//! same runtime as the links: blocking sockets were slower here, and would flatter them.
 
-use std::io::{self, IoSlice, Read, Write};
-use std::net::TcpStream;
+use std::io::{self, IoSlice};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 /// Bytes in front of the values, about what a data frame's head takes.
 const HEAD_BYTES: usize = 280;
@@ -27,20 +30,21 @@ impl BareSender {
     }
 
     /// Sends the values and waits for the answer.
-    pub(super) fn push(&mut self, values: &[f32]) -> io::Result<()> {
+    pub(super) async fn push(&mut self, values: &[f32]) -> io::Result<()> {
         let mut parts = [
             IoSlice::new(&self.head),
             IoSlice::new(bytemuck::cast_slice(values)),
         ];
         let mut left = parts.as_mut_slice();
         while !left.is_empty() {
-            let written = self.stream.write_vectored(left)?;
+            let written = self.stream.write_vectored(left).await?;
             if written == 0 {
                 return Err(io::ErrorKind::WriteZero.into());
             }
             IoSlice::advance_slices(&mut left, written);
         }
-        self.stream.read_exact(&mut [0; ANSWER_BYTES])
+        self.stream.read_exact(&mut [0; ANSWER_BYTES]).await?;
+        Ok(())
     }
 }
 
@@ -56,9 +60,11 @@ impl BareReceiver {
     }
 
     /// Receives one contribution into `values` and answers it.
-    pub(super) fn take(&mut self, values: &mut [f32]) -> io::Result<()> {
-        self.stream.read_exact(&mut [0; HEAD_BYTES])?;
-        self.stream.read_exact(bytemuck::cast_slice_mut(values))?;
-        self.stream.write_all(&[0; ANSWER_BYTES])
+    pub(super) async fn take(&mut self, values: &mut [f32]) -> io::Result<()> {
+        self.stream.read_exact(&mut [0; HEAD_BYTES]).await?;
+        self.stream
+            .read_exact(bytemuck::cast_slice_mut(values))
+            .await?;
+        self.stream.write_all(&[0; ANSWER_BYTES]).await
     }
 }

@@ -7,7 +7,6 @@
 //! that a disturbance of the machine hits both sides of a ratio. Sum and apply are timed apart.
 
 use std::io;
-use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread;
@@ -17,6 +16,7 @@ use resilin_core::frame::{Checksum, DataHeader, Encoding, FrameError, Kind};
 use resilin_core::handshake::{Fingerprint, Hello, PROTOCOL, Role};
 use resilin_core::{Incarnation, MapNumber, RunId, SliceId, Step, Timeline, View};
 use serde::{Deserialize, Serialize};
+use tokio::net::{TcpListener, TcpStream};
 
 use super::bare::{BareReceiver, BareSender};
 use crate::link::{
@@ -165,7 +165,7 @@ struct Round {
 }
 
 async fn send(plan: ExchangePlan, places: &Places) -> Result<Vec<Round>, ExchangeError> {
-    let mut bare = BareSender::new(TcpStream::connect(places.bare)?)?;
+    let mut bare = BareSender::new(TcpStream::connect(places.bare).await?)?;
     let mut off = dial(
         &places.links,
         hello(),
@@ -186,7 +186,7 @@ async fn send(plan: ExchangePlan, places: &Places) -> Result<Vec<Round>, Exchang
     for _ in 0..=plan.rounds {
         let start = Instant::now();
         for _ in 0..plan.contributions {
-            bare.push(&values)?;
+            bare.push(&values).await?;
         }
         let bare = start.elapsed();
         let (crc_off, _, _) = push_round(&mut off, plan, &values).await?;
@@ -244,7 +244,7 @@ async fn receive(
     mut work: impl SliceWork,
     announce: mpsc::Sender<Places>,
 ) -> Result<(), ExchangeError> {
-    let plain = TcpListener::bind("127.0.0.1:0")?;
+    let plain = TcpListener::bind("127.0.0.1:0").await?;
     let address = Address::from("127.0.0.1:0");
     let mut listener = Listener::bind(&address, ListenOptions::default()).await?;
     let places = Places {
@@ -254,7 +254,7 @@ async fn receive(
     if announce.send(places).is_err() {
         return Err(ExchangeError::Receiver);
     }
-    let mut bare = BareReceiver::new(plain.accept()?.0)?;
+    let mut bare = BareReceiver::new(plain.accept().await?.0)?;
     let mut off = listener
         .next()
         .await
@@ -268,7 +268,7 @@ async fn receive(
     let mut buffers = vec![vec![0.0; plan.values]; plan.contributions];
     for _ in 0..=plan.rounds {
         for buffer in &mut buffers {
-            bare.take(buffer)?;
+            bare.take(buffer).await?;
         }
         take_round(&mut off, &mut work).await?;
         take_round(&mut on, &mut work).await?;
@@ -294,7 +294,7 @@ async fn take_round(link: &mut Link, work: &mut impl SliceWork) -> Result<(), Ex
                 work.apply();
                 let apply = start.elapsed() - sum;
                 link.sender().send_control(&Answer::Worked { sum, apply })?;
-                // The bare copy that comes next blocks this thread and with it the link's tasks.
+                // The last answer must be on its way before the runtime ends.
                 return Ok(link.sender().flush().await?);
             }
             Received::Closed(cause) => return Err(cause.into()),
