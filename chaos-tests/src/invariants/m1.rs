@@ -1,0 +1,80 @@
+//! M1: a partition's holder is a live member, and no two hold it for the same step of one
+//! generation.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use resilin_core::message::Lease;
+use resilin_core::{Generation, Incarnation, Step};
+
+use super::{Fact, Invariant, World, ensure};
+
+#[derive(Default)]
+pub(super) struct Holders {
+    live: BTreeSet<Incarnation>,
+    generation: Generation,
+    leases: BTreeMap<Incarnation, Vec<Lease>>,
+}
+
+impl Invariant for Holders {
+    fn id(&self) -> &'static str {
+        "M1"
+    }
+
+    fn see(&mut self, fact: &Fact<'_>, _: &World<'_>) -> Result<(), String> {
+        match fact {
+            Fact::Began { .. } => {
+                self.live.clear();
+                self.leases.clear();
+            }
+            Fact::Welcomed(member) => {
+                self.live.insert(*member);
+            }
+            Fact::Down(member) => {
+                self.live.remove(member);
+            }
+            Fact::Assigned(member, assignment) => {
+                if assignment.generation != self.generation {
+                    self.generation = assignment.generation;
+                    self.leases.clear();
+                }
+                let live = self.live.contains(member) || assignment.leases.is_empty();
+                ensure(live, || format!("{member} holds leases and is no member"))?;
+                self.leases.insert(*member, assignment.leases.clone());
+                return self.apart(*member);
+            }
+            Fact::Settled
+            | Fact::Applied { .. }
+            | Fact::Committed(_)
+            | Fact::Recorded(_)
+            | Fact::Announced { .. }
+            | Fact::Stored(..)
+            | Fact::Scored(_)
+            | Fact::Damaged
+            | Fact::Quiet(_)
+            | Fact::Now(_)
+            | Fact::Over => {}
+        }
+        Ok(())
+    }
+}
+
+impl Holders {
+    fn apart(&self, member: Incarnation) -> Result<(), String> {
+        let end = |lease: &Lease| lease.until.unwrap_or(Step(u64::MAX));
+        for (other, theirs) in self.leases.iter().filter(|(other, _)| **other != member) {
+            for (a, b) in self.leases[&member]
+                .iter()
+                .flat_map(|a| theirs.iter().map(move |b| (a, b)))
+            {
+                let shared = a.partition == b.partition && a.from < end(b) && b.from < end(a);
+                ensure(!shared, || {
+                    format!(
+                        "{member} and {other} hold {a:?} and {b:?} in generation {}",
+                        self.generation
+                    )
+                })?;
+            }
+        }
+        Ok(())
+    }
+}

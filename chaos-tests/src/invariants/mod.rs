@@ -1,0 +1,169 @@
+//! What must hold in every run, one file each, and the facts that they are judged by.
+
+mod a1;
+mod c1;
+mod c2;
+mod e1;
+mod l1;
+mod m1;
+mod m2;
+mod r1;
+mod r2;
+mod r3;
+
+use std::fmt;
+
+use resilin_core::ledger;
+use resilin_core::machine::Rules;
+use resilin_core::machine::job::Metrics;
+use resilin_core::message::{Assignment, StepRecord};
+use resilin_core::{Incarnation, SliceId, Step, Time, Timeline};
+use resilin_learn::kernel::Digest;
+
+use crate::oracle::Oracle;
+
+/// Something that happened and that an invariant may forbid.
+#[derive(Clone, Debug)]
+pub enum Fact<'a> {
+    /// A coordinator took up the run.
+    Began {
+        /// Its life.
+        reign: u64,
+        /// The branch it begins.
+        timeline: Timeline,
+        /// The version it begins with.
+        base: Step,
+        /// Whether the newest announced checkpoint was made unreadable.
+        damaged: bool,
+        /// Digests of the blocks that it begins with.
+        blocks: &'a [Digest],
+        /// Its rules.
+        rules: &'a Rules,
+    },
+    /// The fleet numbered a life.
+    Welcomed(Incarnation),
+    /// The fleet gave a life up.
+    Down(Incarnation),
+    /// The job told a member what it holds.
+    Assigned(Incarnation, &'a Assignment),
+    /// The coordinator has dealt with an event and all that follows from it.
+    Settled,
+    /// A slice made version `step + 1`.
+    Applied {
+        /// The slice.
+        slice: SliceId,
+        /// The branch.
+        timeline: Timeline,
+        /// The step.
+        step: Step,
+        /// Its first block.
+        first: usize,
+        /// Digests of its blocks.
+        digests: &'a [Digest],
+    },
+    /// A slice says what it summed.
+    Committed(&'a StepRecord),
+    /// The job wrote a step down.
+    Recorded(&'a ledger::StepRecord),
+    /// The job announced a version as durable.
+    Announced {
+        /// The version.
+        step: Step,
+        /// Whether the store has it whole.
+        stored: bool,
+        /// Steps before this one are in the synced ledger.
+        recorded: Step,
+    },
+    /// A checkpoint became durable: digests of all its blocks.
+    Stored(Step, &'a [Digest]),
+    /// Test rows were scored.
+    Scored(Metrics),
+    /// The newest announced checkpoint was made unreadable.
+    Damaged,
+    /// Faults are over and a worker is there.
+    Quiet(Time),
+    /// Time passes.
+    Now(Time),
+    /// The run is over.
+    Over,
+}
+
+/// What a run is judged against.
+pub struct World<'a> {
+    /// The serial run.
+    pub oracle: &'a Oracle,
+}
+
+/// A named statement about all runs.
+pub trait Invariant {
+    /// Its short name.
+    fn id(&self) -> &'static str;
+
+    /// Looks at a fact.
+    ///
+    /// # Errors
+    /// What contradicts the statement.
+    fn see(&mut self, fact: &Fact<'_>, world: &World<'_>) -> Result<(), String>;
+}
+
+/// A broken invariant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// Which one.
+    pub id: &'static str,
+    /// How.
+    pub what: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.id, self.what)
+    }
+}
+
+/// All invariants of one run.
+pub struct Checker<'a> {
+    world: World<'a>,
+    all: Vec<Box<dyn Invariant>>,
+}
+
+impl<'a> Checker<'a> {
+    /// All of them, before the run begins.
+    #[must_use]
+    pub fn new(oracle: &'a Oracle) -> Self {
+        Self {
+            world: World { oracle },
+            all: vec![
+                Box::new(m1::Holders::default()),
+                Box::new(m2::Numbers::default()),
+                Box::new(a1::Standing::default()),
+                Box::new(r1::Once::default()),
+                Box::new(r2::Together::default()),
+                Box::new(r3::Bits),
+                Box::new(c1::Whole::default()),
+                Box::new(c2::Kept::default()),
+                Box::new(e1::Scores),
+                Box::new(l1::Ends::default()),
+            ],
+        }
+    }
+
+    /// Shows a fact to every invariant.
+    ///
+    /// # Errors
+    /// The first one that it breaks.
+    pub fn see(&mut self, fact: &Fact<'_>) -> Result<(), Violation> {
+        for invariant in &mut self.all {
+            let id = invariant.id();
+            invariant
+                .see(fact, &self.world)
+                .map_err(|what| Violation { id, what })?;
+        }
+        Ok(())
+    }
+}
+
+/// Fails with a text unless a condition holds.
+fn ensure(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(what()) }
+}

@@ -1,0 +1,82 @@
+//! R1: a slice applies a step at most once in a timeline, and only with all partitions, each once.
+
+use std::collections::BTreeSet;
+
+use resilin_core::message::StepRecord;
+use resilin_core::tree::PartitionSet;
+use resilin_core::{PartitionId, SliceId, Step, Timeline};
+
+use super::{Fact, Invariant, World, ensure};
+
+#[derive(Default)]
+pub(super) struct Once {
+    applied: BTreeSet<(SliceId, Timeline, Step)>,
+}
+
+impl Invariant for Once {
+    fn id(&self) -> &'static str {
+        "R1"
+    }
+
+    fn see(&mut self, fact: &Fact<'_>, world: &World<'_>) -> Result<(), String> {
+        match fact {
+            Fact::Applied {
+                slice,
+                timeline,
+                step,
+                ..
+            } => {
+                let new = self.applied.insert((*slice, *timeline, *step));
+                ensure(new, || {
+                    format!("slice {slice} applied step {step} twice in {timeline}")
+                })?;
+            }
+            Fact::Committed(record) => {
+                let key = (record.slice, record.timeline, record.step);
+                ensure(self.applied.contains(&key), || {
+                    format!("a record of a step that was not applied: {record:?}")
+                })?;
+                if !record.skipped {
+                    complete(record, world)?;
+                }
+            }
+            Fact::Began { .. }
+            | Fact::Welcomed(_)
+            | Fact::Down(_)
+            | Fact::Assigned(..)
+            | Fact::Settled
+            | Fact::Recorded(_)
+            | Fact::Announced { .. }
+            | Fact::Stored(..)
+            | Fact::Scored(_)
+            | Fact::Damaged
+            | Fact::Quiet(_)
+            | Fact::Now(_)
+            | Fact::Over => {}
+        }
+        Ok(())
+    }
+}
+
+fn complete(record: &StepRecord, world: &World<'_>) -> Result<(), String> {
+    let sampling = &world.oracle.task.sampling;
+    let with_samples = sampling.with_samples(record.step);
+    let mut covered = PartitionSet::default();
+    for part in &record.nodes {
+        for partition in (part.node.first()..part.node.end()).map(PartitionId) {
+            ensure(!covered.contains(partition), || {
+                format!("partition {partition} twice in {record:?}")
+            })?;
+            if with_samples.contains(partition) {
+                covered.insert(partition);
+            }
+        }
+    }
+    ensure(covered.includes(&with_samples), || {
+        format!("a partition is missing in {record:?}")
+    })?;
+    let samples = sampling.samples(record.step);
+    ensure(record.samples == samples, || {
+        format!("{samples} samples are due in {record:?}")
+    })
+}

@@ -1,0 +1,56 @@
+//! R3: the weights of every version have the bits of the serial run, in the slices and in the
+//! ledger. It is judged at every step: a difference may be invisible again at the end.
+
+use super::{Fact, Invariant, World, ensure};
+
+pub(super) struct Bits;
+
+impl Invariant for Bits {
+    fn id(&self) -> &'static str {
+        "R3"
+    }
+
+    fn see(&mut self, fact: &Fact<'_>, world: &World<'_>) -> Result<(), String> {
+        match fact {
+            Fact::Applied {
+                slice,
+                step,
+                first,
+                digests,
+                timeline,
+            } => {
+                let made = step.next();
+                let blocks = world.oracle.blocks.get(made.0 as usize);
+                let expected = blocks.map(|blocks| &blocks[*first..first + digests.len()]);
+                let right = expected == Some(*digests);
+                ensure(right, || {
+                    format!("slice {slice} has other weights {made} in timeline {timeline}")
+                })
+            }
+            Fact::Recorded(record) => {
+                let made = record.step.next();
+                let line = world.oracle.chain.get(made.0 as usize);
+                ensure(line == Some(&record.chain), || {
+                    format!("the ledger's line {made} is not that of the serial run")
+                })?;
+                let skipped = world.oracle.skipped.contains(&record.step);
+                ensure(skipped == record.skipped, || {
+                    format!("step {} is skipped: {}", record.step, record.skipped)
+                })
+            }
+            Fact::Began { .. }
+            | Fact::Welcomed(_)
+            | Fact::Down(_)
+            | Fact::Assigned(..)
+            | Fact::Settled
+            | Fact::Committed(_)
+            | Fact::Announced { .. }
+            | Fact::Stored(..)
+            | Fact::Scored(_)
+            | Fact::Damaged
+            | Fact::Quiet(_)
+            | Fact::Now(_)
+            | Fact::Over => Ok(()),
+        }
+    }
+}

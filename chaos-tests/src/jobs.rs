@@ -1,0 +1,219 @@
+//! Small jobs whose bits tell every mistake: not convex, with dropout, label noise, clipping and an
+//! uneven last microbatch. Noise matters: on clean convex data rounding differences die out.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use resilin_core::job::{Document, Key, Section};
+use resilin_core::random;
+use resilin_learn::dataset::{
+    Batch, DataError, Dataset, Manifest, Split, TargetKind, Targets,
+};
+use resilin_learn::registry::{DataContext, Registry};
+use resilin_learn::task::{Task, TaskError};
+
+/// What differs between the jobs of the tests.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Spec {
+    /// The update rule's name.
+    pub optimizer: &'static str,
+    /// Partitions.
+    pub partitions: u32,
+    /// Samples of a step.
+    pub batch: u32,
+    /// Steps of the run.
+    pub steps: u64,
+    /// Training rows.
+    pub rows: u32,
+    /// Test rows; 0 for none.
+    pub test_rows: u32,
+    /// Values in a row.
+    pub width: u32,
+    /// Units of the one hidden layer.
+    pub hidden: u32,
+    /// Parameters of a block.
+    pub block: u32,
+    /// Steps between checkpoints.
+    pub cut_every: Option<u64>,
+    /// `halt` or `skip`.
+    pub non_finite: &'static str,
+    /// A training row with a NaN.
+    pub poison: Option<u32>,
+    /// Seconds of the lease.
+    pub lease: f64,
+    /// Seconds of the grace.
+    pub grace: f64,
+}
+
+impl Spec {
+    /// At most 100 parameters in 5 blocks, 4 steps an epoch, the last with one partition only.
+    #[must_use]
+    pub fn tiny() -> Self {
+        Self {
+            optimizer: "momentum",
+            partitions: 8,
+            batch: 16,
+            steps: 24,
+            rows: 49,
+            test_rows: 300,
+            width: 3,
+            hidden: 5,
+            block: 8,
+            cut_every: Some(5),
+            non_finite: "halt",
+            poison: None,
+            lease: 0.1,
+            grace: 0.4,
+        }
+    }
+
+    /// Three blocks of 256 parameters, 3 steps an epoch with an uneven last microbatch.
+    #[must_use]
+    pub fn matrix(optimizer: &'static str, partitions: u32) -> Self {
+        Self {
+            optimizer,
+            partitions,
+            batch: 96,
+            steps: 14,
+            rows: 250,
+            test_rows: 0,
+            width: 16,
+            hidden: 24,
+            block: 256,
+            cut_every: Some(5),
+            ..Self::tiny()
+        }
+    }
+
+    /// The job of a random seed.
+    #[must_use]
+    pub fn of_seed(seed: u64) -> Self {
+        let poisoned = seed % 4 == 3;
+        Self {
+            optimizer: ["sgd", "momentum", "adam"][(seed % 3) as usize],
+            poison: poisoned.then_some(7),
+            non_finite: if poisoned { "skip" } else { "halt" },
+            ..Self::tiny()
+        }
+    }
+
+    /// The job file.
+    #[must_use]
+    pub fn toml(&self) -> String {
+        let mut text = format!(
+            "[run]\nname = \"chaos\"\nseed = 11\nsteps = {}\nbatch = {}\npartitions = {}\nblock = {}\n\
+             clip_norm = 0.4\nnon_finite = \"{}\"\n\
+             [data]\nname = \"noise\"\nrows = {}\ntest_rows = {}\nwidth = {}\npoison = {}\n\
+             [model]\nname = \"mlp\"\nhidden = [{}]\nactivation = \"tanh\"\ndropout = 0.25\n\
+             [optimizer]\nname = \"{}\"\n[failure]\nlease = {}\ndrain_grace = {}\n\
+             [checkpoint]\nevery_seconds = 0.0\n",
+            self.steps,
+            self.batch,
+            self.partitions,
+            self.block,
+            self.non_finite,
+            self.rows,
+            self.test_rows,
+            self.width,
+            self.poison.unwrap_or(u32::MAX),
+            self.hidden,
+            self.optimizer,
+            self.lease,
+            self.grace,
+        );
+        if let Some(every) = self.cut_every {
+            writeln!(text, "every_steps = {every}").expect("a string takes everything");
+        }
+        text
+    }
+
+    /// The job with all that it names.
+    ///
+    /// # Panics
+    /// If the specification makes no job.
+    #[must_use]
+    pub fn task(&self) -> Arc<Task> {
+        let document = Document::parse(&self.toml()).expect("the text above is TOML");
+        let registry = Registry::default().data("noise", noise);
+        Arc::new(registry.task(document, None).expect("a job of the tests"))
+    }
+}
+
+const CLASSES: u32 = 5;
+
+const ROWS: Key = Key::bits("rows", "", "Training rows.");
+const TEST_ROWS: Key = Key::bits("test_rows", "", "Test rows.");
+const WIDTH: Key = Key::bits("width", "", "Values in a row.");
+const POISON: Key = Key::bits("poison", "", "A training row with a NaN; 2^32 - 1 for none.");
+
+fn noise(section: &mut Section<'_>, context: &DataContext) -> Result<Split, TaskError> {
+    let mut number = |key: &Key| {
+        let value = section.integer(key, None, 0..=i64::from(u32::MAX))?;
+        Ok::<u32, TaskError>(u32::try_from(value).expect("in range"))
+    };
+    let (rows, test_rows) = (number(&ROWS)?, number(&TEST_ROWS)?);
+    let (width, poison) = (number(&WIDTH)?, number(&POISON)?);
+    let train = Noise::new(context.seed, rows, width, Some(poison));
+    let test = (test_rows > 0)
+        .then(|| Arc::new(Noise::new(context.seed + 1, test_rows, width, None)) as Arc<dyn Dataset>);
+    Ok(Split {
+        train: Arc::new(train),
+        test,
+    })
+}
+
+/// Rows without any structure: classes drawn beside the values.
+struct Noise {
+    manifest: Manifest,
+    values: Vec<f32>,
+    classes: Vec<u32>,
+}
+
+impl Noise {
+    fn new(seed: u64, rows: u32, width: u32, poison: Option<u32>) -> Self {
+        let mut stream = random::Key::new(seed, random::Purpose::Synthetic).stream();
+        let mut values: Vec<f32> = (0..rows * width)
+            .map(|_| stream.unit_f32() * 4.0 - 2.0)
+            .collect();
+        if let Some(row) = poison.filter(|row| *row < rows) {
+            values[(row * width) as usize] = f32::NAN;
+        }
+        let classes: Vec<u32> = (0..rows).map(|_| stream.below(CLASSES)).collect();
+        let manifest = Manifest {
+            source: "noise".into(),
+            files: Vec::new(),
+            rows: rows.into(),
+            width,
+            targets: TargetKind::Classes(CLASSES),
+            missing: "refuse".into(),
+            digest: format!("{seed}-{rows}-{width}-{poison:?}"),
+        };
+        Self {
+            manifest,
+            values,
+            classes,
+        }
+    }
+}
+
+impl Dataset for Noise {
+    fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    fn read(&self, rows: &[u32], batch: &mut Batch) -> Result<(), DataError> {
+        let width = self.manifest.width as usize;
+        batch.rows = rows.len();
+        batch.width = width;
+        batch.features.clear();
+        for row in rows {
+            let start = *row as usize * width;
+            batch
+                .features
+                .extend_from_slice(&self.values[start..start + width]);
+        }
+        let classes = rows.iter().map(|row| self.classes[*row as usize]);
+        batch.targets = Targets::Classes(classes.collect());
+        Ok(())
+    }
+}

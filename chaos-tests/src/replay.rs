@@ -1,0 +1,65 @@
+//! Running schedules so that every failure, a broken invariant or a panic, says how to see it again.
+
+use std::collections::BTreeMap;
+
+use crate::invariants::Violation;
+use crate::jobs::Spec;
+use crate::oracle::Oracle;
+use crate::schedule::Schedule;
+use crate::sim::{Ended, Sim};
+
+/// Runs a schedule that must keep every invariant.
+///
+/// # Panics
+/// If one is broken; `what` says which test and which case it was.
+pub fn check(oracle: &Oracle, schedule: &Schedule, what: &str) -> Ended {
+    let _named = Named(format!("{what}, seed {}", schedule.seed));
+    match Sim::new(oracle, schedule).run() {
+        Ok(ended) => ended,
+        Err(violation) => panic!("{violation}"),
+    }
+}
+
+/// Random schedules by seed, with the serial runs of their jobs made once each.
+#[derive(Default)]
+pub struct Seeds {
+    oracles: BTreeMap<String, Oracle>,
+}
+
+impl Seeds {
+    /// The serial run of a seed's job.
+    pub fn oracle(&mut self, seed: u64) -> &Oracle {
+        let spec = Spec::of_seed(seed);
+        let of_spec = || Oracle::of(&spec.task());
+        self.oracles.entry(spec.toml()).or_insert_with(of_spec)
+    }
+
+    /// Runs a seed.
+    ///
+    /// # Errors
+    /// The invariant that it breaks.
+    ///
+    /// # Panics
+    /// If a machine's own check fails; the line before names the seed.
+    pub fn run(&mut self, seed: u64) -> Result<Ended, Violation> {
+        let _named = Named(replay(seed));
+        Sim::new(self.oracle(seed), &Schedule::random(seed)).run()
+    }
+}
+
+/// The command that shows a random seed again.
+#[must_use]
+pub fn replay(seed: u64) -> String {
+    format!("seed {seed}; again: cargo run -p resilin-chaos --bin fuzz -- --seed {seed}")
+}
+
+/// Says what was running when a panic passes.
+struct Named(String);
+
+impl Drop for Named {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("{}", self.0);
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! What can happen next, and the queue of it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use resilin_core::ledger;
+use resilin_core::machine::shard;
+use resilin_core::message::{
+    CoordinatorSays, ShardOrder, ShardReport, ShardSays, SliceSays, Use, WorkerAsks, WorkerSays,
+};
+use resilin_core::time::Time;
+use resilin_core::tree::Node;
+use resilin_core::{Incarnation, LinkId, SliceId, Step, Timeline};
+
+/// One end of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    Worker,
+    Coordinator,
+}
+
+/// What a link is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Role {
+    Control,
+    Data(SliceId),
+}
+
+/// What travels on links.
+#[derive(Clone, Debug)]
+pub(super) enum Packet {
+    /// A worker knocks.
+    Hello,
+    /// A shard answers.
+    Accepted,
+    /// The coordinator answers.
+    Welcome(Incarnation),
+    /// The other end closed the link in peace.
+    Closed,
+    Said(WorkerSays),
+    Told(CoordinatorSays),
+    Asked(WorkerAsks),
+    Heard(ShardSays),
+    /// A contribution; its tensor handle is the receiver's to give.
+    Pushed(shard::Push, Arc<Vec<f32>>),
+    Weights {
+        timeline: Timeline,
+        step: Step,
+        purpose: Use,
+        values: Arc<Vec<f32>>,
+    },
+}
+
+/// What a worker's process does by itself.
+#[derive(Debug)]
+pub(super) enum Chore {
+    Wake,
+    Redial(Role),
+    Evaluate {
+        timeline: Timeline,
+        step: Step,
+        node: Node,
+        weights: Arc<Vec<f32>>,
+        last: bool,
+    },
+    Score {
+        timeline: Timeline,
+        version: Step,
+        task: u32,
+        weights: Arc<Vec<f32>>,
+    },
+}
+
+/// What happens inside the coordinator's process.
+#[derive(Debug)]
+pub(super) enum Local {
+    Wake,
+    Shard(SliceId, shard::Event),
+    Slice(SliceId, SliceSays),
+    Order(SliceId, ShardOrder),
+    Report(ShardReport),
+    /// A slice's file is durable, or not.
+    Written(SliceId, Step),
+    /// The manifest is durable; nobody knows yet.
+    Durable(Step),
+    /// The saver learns of it.
+    Committed(Step),
+    /// How the run ended is durable.
+    Closed,
+    /// Lines of the ledger are written.
+    Append(Box<ledger::Record>),
+}
+
+#[derive(Debug)]
+pub(super) enum Happening {
+    Arrive {
+        link: LinkId,
+        to: End,
+        packet: Packet,
+    },
+    LinkLost {
+        link: LinkId,
+        end: End,
+    },
+    Chore(u32, Chore),
+    /// In this life of the coordinator.
+    Local(u32, Local),
+    /// Of the schedule, by position.
+    Fault(usize),
+    /// The coordinator's process is started again.
+    Restart,
+    /// Faults are over.
+    Quiet,
+}
+
+/// Happenings by time, and by arrival within one moment.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    all: BTreeMap<(Time, u64), Happening>,
+    next: u64,
+}
+
+impl Queue {
+    pub(super) fn push(&mut self, at: Time, happening: Happening) {
+        self.all.insert((at, self.next), happening);
+        self.next += 1;
+    }
+
+    pub(super) fn pop(&mut self) -> Option<(Time, Happening)> {
+        let ((at, _), happening) = self.all.pop_first()?;
+        Some((at, happening))
+    }
+}

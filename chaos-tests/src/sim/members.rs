@@ -1,0 +1,205 @@
+//! What the shell does for the fleet, the job and the saver.
+
+use resilin_core::machine::job::{Note, Outcome};
+use resilin_core::machine::saver::Effect as Saving;
+use resilin_core::machine::{fleet, job, saver};
+use resilin_core::message::{CoordinatorSays, ShardOrder};
+use resilin_core::{SliceId, Step};
+
+use super::events::{End, Happening, Local, Packet};
+use super::plant::Plant;
+use super::{Checked, Sim, codec};
+use crate::invariants::Fact;
+
+impl Sim<'_> {
+    pub(super) fn fleet(&mut self, event: fleet::Event) -> Checked {
+        let mut effects = Vec::new();
+        if let Some(coordinator) = self.coordinator.as_mut() {
+            coordinator.fleet.step(self.now, event, &mut effects);
+        }
+        for effect in effects {
+            match effect {
+                fleet::Effect::Welcome(link, incarnation) => {
+                    self.checker.see(&Fact::Welcomed(incarnation))?;
+                    self.send(link, End::Worker, Packet::Welcome(incarnation));
+                }
+                fleet::Effect::Send(link, says) => {
+                    self.send(link, End::Worker, Packet::Told(says));
+                }
+                fleet::Effect::Close(link) => self.close(link, End::Coordinator),
+                fleet::Effect::Member(member) => {
+                    if let fleet::Member::Down(incarnation, _) = &member {
+                        self.checker.see(&Fact::Down(*incarnation))?;
+                    }
+                    self.job(job::Event::Member(member))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn job(&mut self, event: job::Event) -> Checked {
+        let mut effects = Vec::new();
+        if let Some(coordinator) = self.coordinator.as_mut() {
+            coordinator.job.step(self.now, event, &mut effects);
+        }
+        for effect in effects {
+            self.job_effect(effect)?;
+        }
+        Ok(())
+    }
+
+    fn job_effect(&mut self, effect: job::Effect) -> Checked {
+        match effect {
+            job::Effect::Say(member, mut says) => {
+                if let CoordinatorSays::Assign(assignment) = &mut says {
+                    self.plant_leases(assignment);
+                    self.checker.see(&Fact::Assigned(member, assignment))?;
+                }
+                self.fleet(fleet::Event::Say(member, says))
+            }
+            job::Effect::Order(order) => {
+                self.order(order);
+                Ok(())
+            }
+            job::Effect::Append(record) => {
+                let record = codec::pass(&record);
+                if let resilin_core::ledger::Record::Step(step) = &record {
+                    self.checker.see(&Fact::Recorded(step))?;
+                }
+                // The actor of the store has its own mailbox, which a later commit queues in too.
+                self.soon(20, 21, Local::Append(Box::new(record)));
+                Ok(())
+            }
+            job::Effect::Close(_) => {
+                self.soon(500, 3_000, Local::Closed);
+                Ok(())
+            }
+            job::Effect::Over(outcome) => self.over(outcome),
+            job::Effect::Note(note) => self.note(note),
+        }
+    }
+
+    fn note(&mut self, note: Note) -> Checked {
+        match note {
+            Note::Durable(step) => {
+                self.stats.announced += 1;
+                let stored = self.store.checkpoints.contains_key(&step)
+                    || self.store.damaged.contains(&step);
+                let recorded = self.store.recorded();
+                self.checker.see(&Fact::Announced {
+                    step,
+                    stored,
+                    recorded,
+                })
+            }
+            Note::Evaluated(metrics) => self.checker.see(&Fact::Scored(metrics)),
+            Note::Drained(_) => {
+                self.stats.drained += 1;
+                Ok(())
+            }
+            Note::Joined(..)
+            | Note::Lost(..)
+            | Note::Moved(_)
+            | Note::NonFinite(..)
+            | Note::Differs(..)
+            | Note::Degraded(_) => Ok(()),
+        }
+    }
+
+    fn plant_leases(&self, assignment: &mut resilin_core::message::Assignment) {
+        let Some(coordinator) = &self.coordinator else {
+            return;
+        };
+        if self.plant == Some(Plant::LeasesFromNewest) {
+            let versions = coordinator.slices.iter().map(|s| s.machine.version());
+            let newest = versions.max().expect("a run has a slice");
+            for lease in &mut assignment.leases {
+                lease.from = lease.from.max(newest);
+            }
+        }
+    }
+
+    fn order(&mut self, order: ShardOrder) {
+        let order = codec::pass(&order);
+        let slices: Vec<SliceId> = self.rules.slices.ids().collect();
+        for slice in slices {
+            self.soon(20, 21, Local::Order(slice, order));
+        }
+    }
+
+    pub(super) fn saver(&mut self, event: saver::Event) -> Checked {
+        let mut effects = Vec::new();
+        if let Some(coordinator) = self.coordinator.as_mut() {
+            coordinator.saver.step(self.now, event, &mut effects);
+        }
+        for effect in effects {
+            match effect {
+                Saving::RequestCut => self.order(ShardOrder::RequestCut),
+                Saving::Commit(step) => {
+                    if self.plant == Some(Plant::AnnouncedEarly) {
+                        self.soon(20, 21, Local::Committed(step));
+                    }
+                    self.soon(500, 8_000, Local::Durable(step));
+                }
+                Saving::Abandon(step) => self.store.abandon(step),
+                Saving::CutOver(step) => self.order(ShardOrder::CutOver { step }),
+                Saving::Durable(step) => self.job(job::Event::Durable(step))?,
+                Saving::Degraded(reason) => self.job(job::Event::Degraded(reason))?,
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn written(&mut self, slice: SliceId, step: Step) -> Checked {
+        if self.store_fails > self.now {
+            return self.saver(saver::Event::Failed(step, "the disk is full".into()));
+        }
+        self.saver(saver::Event::Written(slice, step))
+    }
+
+    /// The manifest is durable; whoever dies now finds it at the next start.
+    pub(super) fn store_commit(&mut self, step: Step) -> Checked {
+        if self.store_fails > self.now {
+            return self.saver(saver::Event::Failed(step, "the disk is full".into()));
+        }
+        if let Some(blocks) = self.store.commit(step, self.oracle) {
+            self.checker.see(&Fact::Stored(step, &blocks))?;
+            self.soon(20, 2_000, Local::Committed(step));
+        }
+        Ok(())
+    }
+
+    /// The coordinator's process ends; a stopped run is resumed by the next leg.
+    fn over(&mut self, outcome: Outcome) -> Checked {
+        self.store.synced = self.store.ledger.len();
+        self.coordinator = None;
+        self.life += 1;
+        let links: Vec<_> = self.links.keys().copied().collect();
+        for link in links {
+            self.close(link, End::Coordinator);
+        }
+        let more = self.leg + 1 < self.schedule.legs.len();
+        if matches!(outcome, Outcome::Stopped(_)) && more {
+            self.leg += 1;
+            let hosts: Vec<u32> = self.hosts.keys().copied().collect();
+            for host in hosts {
+                self.end_worker(host);
+            }
+            return self.begin_leg();
+        }
+        self.outcome = Some(outcome);
+        Ok(())
+    }
+
+    pub(super) fn begin_leg(&mut self) -> Checked {
+        let leg = self.schedule.legs[self.leg];
+        self.rules = self.oracle.task.rules(leg.shards);
+        for _ in 0..leg.workers {
+            self.start_worker(1);
+        }
+        let at = self.now + self.micros(1, 1_000);
+        self.queue.push(at, Happening::Restart);
+        Ok(())
+    }
+}

@@ -1,0 +1,240 @@
+//! The simulator: one thread, a virtual clock, a queue ordered by time and then by arrival. The
+//! machines and the arithmetic are the real ones; network, store and processes are models.
+
+mod codec;
+mod coordinator;
+mod events;
+mod faults;
+mod members;
+mod network;
+mod plant;
+mod shards;
+mod store;
+mod workers;
+
+use std::collections::BTreeMap;
+
+use resilin_core::LinkId;
+use resilin_core::machine::Rules;
+use resilin_core::machine::job::Outcome;
+use resilin_core::random::{Key, Purpose, Stream};
+use resilin_core::time::{Span, Time};
+
+use crate::invariants::{Checker, Fact, Violation};
+use crate::oracle::Oracle;
+use crate::schedule::{Schedule, Weather, When};
+
+pub use plant::Plant;
+pub use store::Store;
+
+use coordinator::Coordinator;
+use events::{Happening, Queue};
+use network::Link;
+use workers::Host;
+
+/// Stops a run that would go on for ever without virtual time passing.
+const MOST_EVENTS: u64 = 3_000_000;
+
+type Checked = Result<(), Violation>;
+
+/// What happened in a run, counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Events.
+    pub events: u64,
+    /// Workers killed or vanished.
+    pub kills: u64,
+    /// Workers started.
+    pub joins: u64,
+    /// Coordinators killed.
+    pub crashes: u64,
+    /// Messages lost to the weather.
+    pub lost: u64,
+    /// Members that left in peace.
+    pub drained: u64,
+    /// Versions announced as durable.
+    pub announced: u64,
+}
+
+/// The end of a run.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    /// How.
+    pub outcome: Outcome,
+    /// The durable state that is left.
+    pub store: Store,
+    /// What happened.
+    pub stats: Stats,
+    /// Virtual time that passed.
+    pub took: Span,
+}
+
+/// A cluster, and the job that it runs.
+pub struct Sim<'a> {
+    oracle: &'a Oracle,
+    schedule: &'a Schedule,
+    plant: Option<Plant>,
+    rules: Rules,
+    stream: Stream,
+    now: Time,
+    queue: Queue,
+    links: BTreeMap<LinkId, Link>,
+    next_link: u64,
+    hosts: BTreeMap<u32, Host>,
+    next_host: u32,
+    coordinator: Option<Coordinator>,
+    coordinator_frozen: Time,
+    life: u32,
+    leg: usize,
+    store: Store,
+    store_fails: Time,
+    weather: Weather,
+    weather_until: Time,
+    waiting: Vec<usize>,
+    quiet: bool,
+    checker: Checker<'a>,
+    stats: Stats,
+    outcome: Option<Outcome>,
+}
+
+impl<'a> Sim<'a> {
+    /// A cluster that runs the oracle's job.
+    #[must_use]
+    pub fn new(oracle: &'a Oracle, schedule: &'a Schedule) -> Self {
+        let seed = schedule.seed;
+        let rules = oracle.task.rules(schedule.legs[0].shards);
+        Self {
+            oracle,
+            schedule,
+            plant: None,
+            rules,
+            stream: Key {
+                clock: 1,
+                ..Key::new(seed, Purpose::User)
+            }
+            .stream(),
+            now: Time(0),
+            queue: Queue::default(),
+            links: BTreeMap::new(),
+            next_link: 0,
+            hosts: BTreeMap::new(),
+            next_host: 0,
+            coordinator: None,
+            coordinator_frozen: Time(0),
+            life: 0,
+            leg: 0,
+            store: Store::default(),
+            store_fails: Time(0),
+            weather: Weather::default(),
+            weather_until: Time(0),
+            waiting: Vec::new(),
+            quiet: false,
+            checker: Checker::new(oracle),
+            stats: Stats::default(),
+            outcome: None,
+        }
+    }
+
+    /// The same with a bug in it, to see whether it is found.
+    #[must_use]
+    pub fn planted(mut self, plant: Plant) -> Self {
+        self.plant = Some(plant);
+        self
+    }
+
+    /// Runs until the job is over.
+    ///
+    /// # Errors
+    /// The first invariant that is broken.
+    pub fn run(mut self) -> Result<Ended, Violation> {
+        for (index, (when, _)) in self.schedule.faults.iter().enumerate() {
+            match when {
+                When::At(at) => self.queue.push(Time(0) + *at, Happening::Fault(index)),
+                When::Reached(_) => self.waiting.push(index),
+            }
+        }
+        self.queue
+            .push(Time(0) + self.schedule.quiet_at, Happening::Quiet);
+        self.begin_leg()?;
+        while self.outcome.is_none() {
+            let Some((at, happening)) = self.queue.pop() else {
+                return Err(self.hang("nothing is left to happen"));
+            };
+            self.now = at;
+            self.stats.events += 1;
+            if self.stats.events > MOST_EVENTS {
+                return Err(self.hang("too many events"));
+            }
+            self.checker
+                .see(&Fact::Now(at))
+                .map_err(|broken| self.hang(&broken.what))?;
+            self.happen(happening)?;
+        }
+        self.checker.see(&Fact::Over)?;
+        Ok(Ended {
+            outcome: self.outcome.expect("the loop ended"),
+            store: self.store,
+            stats: self.stats,
+            took: self.now.since(Time(0)),
+        })
+    }
+
+    /// A run that does not end, with what people need to see why.
+    fn hang(&self, what: &str) -> Violation {
+        let coordinator = self.coordinator.as_ref().map(|c| c.describe(self.now));
+        let hosts: Vec<String> = self.hosts.values().map(Host::describe).collect();
+        Violation {
+            id: "L1",
+            what: format!(
+                "{what}; coordinator {coordinator:?}; workers {}",
+                hosts.join(", ")
+            ),
+        }
+    }
+
+    fn happen(&mut self, happening: Happening) -> Checked {
+        if let Some(until) = self.stands_still(&happening) {
+            self.queue.push(until, happening);
+            return Ok(());
+        }
+        match happening {
+            Happening::Arrive { link, to, packet } => self.arrive(link, to, packet),
+            Happening::LinkLost { link, end } => self.link_lost(link, end),
+            Happening::Chore(host, chore) => self.chore(host, chore),
+            Happening::Local(life, local) => {
+                if self.life == life && self.coordinator.is_some() {
+                    self.local(local)?;
+                    self.settled()?;
+                }
+                Ok(())
+            }
+            Happening::Fault(index) => self.fault(index),
+            Happening::Restart => self.start_coordinator(),
+            Happening::Quiet => self.calm(),
+        }
+    }
+
+    /// Until when the process that this is for stands still, if it does.
+    fn stands_still(&self, happening: &Happening) -> Option<Time> {
+        let worker = |host: &u32| self.hosts.get(host).map(|host| host.frozen);
+        let until = match happening {
+            Happening::Arrive { link, to, .. } | Happening::LinkLost { link, end: to } => match to {
+                events::End::Coordinator => Some(self.coordinator_frozen),
+                events::End::Worker => worker(&self.links.get(link)?.host),
+            },
+            Happening::Chore(host, _) => worker(host),
+            Happening::Local(..) => Some(self.coordinator_frozen),
+            Happening::Fault(_) | Happening::Restart | Happening::Quiet => None,
+        };
+        until.filter(|until| *until > self.now)
+    }
+
+    /// A random span in a range of microseconds.
+    fn micros(&mut self, from: u32, to: u32) -> Span {
+        Span(u64::from(from + self.stream.below(to - from)) * 1000)
+    }
+
+    fn odds(&mut self, per_mille: u32) -> bool {
+        per_mille > 0 && self.stream.below(1000) < per_mille
+    }
+}

@@ -1,0 +1,280 @@
+//! The slices in the coordinator's process: each machine with its tensors and its arithmetic.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use resilin_core::machine::saver;
+use resilin_core::machine::shard::{Effect, Event, Push, Shard};
+use resilin_core::message::{ShardSays, SliceSays, Use, WorkerAsks};
+use resilin_core::time::Time;
+use resilin_core::tree::Node;
+use resilin_core::vote::Action;
+use resilin_core::{LinkId, SliceId, Step, Tensor};
+use resilin_learn::kernel::{BlockStats, PinnedSlice, SliceKernel};
+
+use super::events::{End, Local, Packet};
+use super::plant::Plant;
+use super::{Checked, Sim, codec};
+use crate::invariants::Fact;
+
+/// One slice.
+pub(super) struct SliceHost {
+    pub(super) machine: Shard,
+    pub(super) kernel: SliceKernel,
+    pub(super) tensors: BTreeMap<Tensor, Arc<Vec<f32>>>,
+    pub(super) next_tensor: u64,
+    /// A version kept for evaluation.
+    pub(super) pinned: Option<(Step, Arc<Vec<f32>>)>,
+    /// What is in, for the plant that adds it twice.
+    pub(super) stored: BTreeMap<(Step, Node), Tensor>,
+}
+
+impl SliceHost {
+    fn weights(&self, version: Step) -> Arc<Vec<f32>> {
+        let pinned = self.pinned.iter().find(|(step, _)| *step == version);
+        let pinned = pinned.map(|(_, weights)| weights);
+        let live = self.kernel.weights(version).or(pinned);
+        Arc::clone(live.expect("a shard sends only what it retains"))
+    }
+
+    fn combine(
+        &mut self,
+        step: Step,
+        nodes: &[(Node, Tensor)],
+        weight: f64,
+        arrival_order: bool,
+        rules: &resilin_core::machine::Rules,
+    ) -> BlockStats {
+        let with_samples = rules.sampling.with_samples(step);
+        let mut sum;
+        let mut parts: Vec<(Node, &[f32])> = nodes
+            .iter()
+            .map(|(node, tensor)| (*node, self.tensors[tensor].as_slice()))
+            .collect();
+        if arrival_order {
+            let mut arrived = nodes.to_vec();
+            arrived.sort_by_key(|(_, tensor)| *tensor);
+            sum = vec![0.0; parts[0].1.len()];
+            for (_, tensor) in arrived {
+                for (sum, value) in sum.iter_mut().zip(self.tensors[&tensor].iter()) {
+                    *sum += value;
+                }
+            }
+            parts = vec![(rules.tree.root(), &sum)];
+        }
+        self.kernel.combine(step, &parts, &with_samples, weight)
+    }
+}
+
+impl Sim<'_> {
+    pub(super) fn shard(&mut self, slice: SliceId, event: Event) -> Checked {
+        let mut effects = Vec::new();
+        let now = self.now;
+        let Some(host) = self.slice_mut(slice) else {
+            return Ok(());
+        };
+        host.machine.step(now, event, &mut effects);
+        self.shard_effects(slice, effects)
+    }
+
+    fn slice_mut(&mut self, slice: SliceId) -> Option<&mut SliceHost> {
+        let coordinator = self.coordinator.as_mut()?;
+        coordinator.slices.get_mut(usize::from(slice.0))
+    }
+
+    pub(super) fn shard_effects(&mut self, slice: SliceId, effects: Vec<Effect>) -> Checked {
+        for effect in effects {
+            self.shard_effect(slice, effect)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn asked(&mut self, slice: SliceId, link: LinkId, asks: WorkerAsks) -> Checked {
+        let WorkerAsks::Pull { step, purpose, timeline, .. } = asks;
+        let newest = self.slice_mut(slice).map(|host| host.machine.version());
+        let early = self.plant == Some(Plant::FreedEarly) && purpose == Use::Train;
+        if let Some(at) = newest.filter(|at| early && step < *at) {
+            let gone = ShardSays::Gone {
+                timeline,
+                step,
+                at,
+                purpose,
+            };
+            self.send(link, End::Worker, Packet::Heard(gone));
+            return Ok(());
+        }
+        self.shard(slice, Event::Asked(link, asks))
+    }
+
+    pub(super) fn pushed(
+        &mut self,
+        slice: SliceId,
+        link: LinkId,
+        mut push: Push,
+        values: Arc<Vec<f32>>,
+    ) -> Checked {
+        let plant = self.plant;
+        let rules = self.rules.clone();
+        let Some(host) = self.slice_mut(slice) else {
+            return Ok(());
+        };
+        let open = host.machine.version();
+        let same = rules.samples(open, push.node) == push.samples;
+        if plant == Some(Plant::StaleAccepted) && push.step < open && same {
+            push.step = open;
+        }
+        if plant == Some(Plant::DuplicateTwice)
+            && let Some(known) = host.stored.get(&(push.step, push.node))
+            && let Some(stored) = host.tensors.get_mut(known)
+        {
+            for (sum, value) in Arc::make_mut(stored).iter_mut().zip(values.iter()) {
+                *sum += value;
+            }
+            return Ok(());
+        }
+        host.next_tensor += 1;
+        push.tensor = Tensor(host.next_tensor);
+        host.tensors.insert(push.tensor, values);
+        if plant == Some(Plant::DuplicateTwice) {
+            host.stored.insert((push.step, push.node), push.tensor);
+        }
+        self.shard(slice, Event::Pushed(link, push))
+    }
+
+    /// A vote, or a question for one, arrives at a slice.
+    pub(super) fn slice_says(&mut self, slice: SliceId, says: SliceSays) -> Checked {
+        let mut says = codec::pass(&says);
+        let plant = self.plant;
+        let Some(host) = self.slice_mut(slice) else {
+            return Ok(());
+        };
+        match &mut says {
+            SliceSays::Vote(vote) => {
+                if plant == Some(Plant::VotesIgnored) {
+                    vote.squares.fill(0.0);
+                    vote.non_finite.clear();
+                }
+            }
+            SliceSays::AskVote { step, .. } => {
+                let closed = *step < host.machine.version();
+                if plant == Some(Plant::VotesForgotten) && closed {
+                    return Ok(());
+                }
+            }
+        }
+        self.shard(slice, Event::Slice(says))
+    }
+
+    fn shard_effect(&mut self, slice: SliceId, effect: Effect) -> Checked {
+        let arrival_order = self.plant == Some(Plant::ArrivalOrder);
+        let rules = self.rules.clone();
+        let Some(host) = self.slice_mut(slice) else {
+            return Ok(());
+        };
+        match effect {
+            Effect::Free(tensor) => {
+                let freed = host.tensors.remove(&tensor);
+                assert!(freed.is_some(), "{tensor} is freed once");
+            }
+            Effect::Say(link, says) => self.send(link, End::Worker, Packet::Heard(says)),
+            Effect::SendWeights(link, step, purpose) => {
+                let values = host.weights(step);
+                let timeline = self.timeline();
+                let packet = Packet::Weights {
+                    timeline,
+                    step,
+                    purpose,
+                    values,
+                };
+                self.send(link, End::Worker, packet);
+            }
+            Effect::Combine {
+                step,
+                nodes,
+                weight,
+            } => {
+                let stats = host.combine(step, &nodes, weight, arrival_order, &rules);
+                let event = Event::Combined {
+                    step,
+                    squares: stats.squares,
+                    non_finite: stats.non_finite,
+                };
+                self.soon(100, 1_000, Local::Shard(slice, event));
+            }
+            Effect::Apply { step, action, .. } => return self.apply(slice, step, action),
+            Effect::Pin(step) => host.pinned = Some((step, host.weights(step))),
+            Effect::Unpin(step) => {
+                let unpinned = host.pinned.take().map(|(step, _)| step);
+                assert_eq!(unpinned, Some(step), "one version is pinned at a time");
+            }
+            Effect::Cut(step) => {
+                let mut pinned = PinnedSlice::default();
+                host.kernel.pin(&mut pinned);
+                assert_eq!(pinned.version(), step, "the newest version is cut");
+                self.store.write(slice, &pinned);
+                self.soon(1_000, 20_000, Local::Written(slice, step));
+                return self.saver(saver::Event::Begun(slice, step));
+            }
+            Effect::Tell(to, says) => self.tell(to, &says),
+            Effect::Report(report) => {
+                if let resilin_core::message::ShardReport::Committed(record) = &report {
+                    self.checker.see(&Fact::Committed(record))?;
+                }
+                let report = if self.schedule.codec {
+                    codec::pass(&report)
+                } else {
+                    report
+                };
+                self.soon(20, 21, Local::Report(report));
+            }
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, slice: SliceId, step: Step, action: Action) -> Checked {
+        let timeline = self.timeline();
+        let first = self.rules.slices.range(slice).start;
+        let host = self.slice_mut(slice).expect("seen by the caller");
+        let applied = match action {
+            Action::Apply { scale } => host.kernel.apply(step, scale),
+            Action::Skip => host.kernel.skip(step),
+            Action::Halt => unreachable!("a halt is not applied"),
+        };
+        if applied.finite {
+            self.checker.see(&Fact::Applied {
+                slice,
+                timeline,
+                step,
+                first,
+                digests: &applied.digests,
+            })?;
+        }
+        let event = Event::Applied {
+            step,
+            digests: applied.digests,
+            finite: applied.finite,
+        };
+        self.soon(100, 1_000, Local::Shard(slice, event));
+        Ok(())
+    }
+
+    /// Slice to slice; the weather is between them too, as they may live on different hosts.
+    fn tell(&mut self, to: SliceId, says: &SliceSays) {
+        let weather = self.weather();
+        if self.odds(weather.loss) {
+            self.stats.lost += 1;
+            return;
+        }
+        for _ in 0..1 + u32::from(self.odds(weather.twice)) {
+            let late = if self.odds(weather.spike) { 100_000 } else { 500 };
+            self.soon(20, late, Local::Slice(to, says.clone()));
+        }
+    }
+
+    /// Something inside the coordinator's process, a number of microseconds from now.
+    pub(super) fn soon(&mut self, from: u32, to: u32, local: Local) {
+        let at: Time = self.now + self.micros(from, to);
+        let happening = super::events::Happening::Local(self.life, local);
+        self.queue.push(at, happening);
+    }
+}

@@ -1,0 +1,369 @@
+//! A worker's process: the machine, its arithmetic, its links and its timer.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use resilin_core::machine::shard::Push;
+use resilin_core::machine::worker::{Computed, Effect, Event, Worker};
+use resilin_core::message::{TaskScore, Use, WorkerAsks};
+use resilin_core::time::{Span, Time};
+use resilin_core::tree::Node;
+use resilin_core::{Incarnation, LinkId, PartitionId, SliceId, Step, Tensor, Timeline};
+use resilin_learn::kernel::{Evaluator, Which, hex, ranges};
+
+use super::events::{Chore, End, Happening, Packet, Role};
+use super::{Checked, Sim};
+
+/// One worker process.
+pub(super) struct Host {
+    pub(super) machine: Worker,
+    pub(super) incarnation: Incarnation,
+    pub(super) frozen: Time,
+    pub(super) slowness: u32,
+    /// Whether it was asked to leave; the last to be left is not asked.
+    pub(super) leaving: bool,
+    pub(super) control: Option<LinkId>,
+    data: BTreeMap<SliceId, Option<LinkId>>,
+    evaluator: Evaluator,
+    weights: BTreeMap<(Use, Step), BTreeMap<SliceId, Arc<Vec<f32>>>>,
+    tensors: BTreeMap<Tensor, Arc<Vec<f32>>>,
+    next_tensor: u64,
+    armed: Option<Time>,
+}
+
+impl Host {
+    pub(super) fn dialled(&mut self, role: Role, link: LinkId) {
+        match role {
+            Role::Control => self.control = Some(link),
+            Role::Data(slice) => {
+                self.data.insert(slice, Some(link));
+            }
+        }
+    }
+
+    /// Whether the link is the one in use for its role.
+    pub(super) fn uses(&self, role: Role, link: LinkId) -> bool {
+        match role {
+            Role::Control => self.control == Some(link),
+            Role::Data(slice) => self.data.get(&slice) == Some(&Some(link)),
+        }
+    }
+
+    pub(super) fn links(&self) -> Vec<LinkId> {
+        let data = self.data.values().copied().flatten();
+        self.control.into_iter().chain(data).collect()
+    }
+
+    pub(super) fn received(
+        &mut self,
+        purpose: Use,
+        step: Step,
+        slice: SliceId,
+        values: Arc<Vec<f32>>,
+    ) {
+        let slices = self.weights.entry((purpose, step)).or_default();
+        slices.insert(slice, values);
+    }
+
+    /// The whole flat vector; the machine asks only once every slice's part is here.
+    fn whole(&self, purpose: Use, step: Step) -> Arc<Vec<f32>> {
+        let parts = &self.weights[&(purpose, step)];
+        Arc::new(parts.values().flat_map(|part| part.iter().copied()).collect())
+    }
+
+    pub(super) fn describe(&self) -> String {
+        format!(
+            "{} step {:?} control {:?} data {:?}",
+            self.incarnation,
+            self.machine.open_step(),
+            self.control,
+            self.data
+        )
+    }
+}
+
+impl Sim<'_> {
+    pub(super) fn start_worker(&mut self, slowness: u32) {
+        self.next_host += 1;
+        let id = self.next_host;
+        let task = Arc::clone(&self.oracle.task);
+        let host = Host {
+            machine: Worker::new(self.rules.clone(), hex(&task.data_digest())),
+            incarnation: Incarnation::default(),
+            frozen: Time(0),
+            slowness,
+            leaving: false,
+            control: None,
+            data: BTreeMap::new(),
+            evaluator: Evaluator::new(task),
+            weights: BTreeMap::new(),
+            tensors: BTreeMap::new(),
+            next_tensor: 0,
+            armed: None,
+        };
+        self.hosts.insert(id, host);
+        self.redial_later(id, Role::Control);
+    }
+
+    pub(super) fn worker(&mut self, id: u32, event: Event) -> Checked {
+        let mut effects = Vec::new();
+        match self.hosts.get_mut(&id) {
+            Some(host) => host.machine.step(self.now, event, &mut effects),
+            None => return Ok(()),
+        }
+        for effect in effects {
+            self.worker_effect(id, effect);
+        }
+        self.arm_worker(id);
+        Ok(())
+    }
+
+    fn arm_worker(&mut self, id: u32) {
+        let Some(host) = self.hosts.get_mut(&id) else {
+            return;
+        };
+        let Some(deadline) = host.machine.deadline() else {
+            return;
+        };
+        let at = deadline.max(Time(self.now.0 + 1));
+        if host.armed.is_none_or(|armed| at < armed) {
+            host.armed = Some(at);
+            self.queue.push(at, Happening::Chore(id, Chore::Wake));
+        }
+    }
+
+    pub(super) fn chore(&mut self, id: u32, chore: Chore) -> Checked {
+        let Some(host) = self.hosts.get_mut(&id) else {
+            return Ok(());
+        };
+        match chore {
+            Chore::Wake => {
+                host.armed = None;
+                if host.machine.deadline().is_some_and(|at| at <= self.now) {
+                    let samples_per_s = 1000.0 / f64::from(host.slowness);
+                    return self.worker(id, Event::Tick { samples_per_s });
+                }
+                self.arm_worker(id);
+                Ok(())
+            }
+            Chore::Redial(role) => {
+                let wanted = match role {
+                    Role::Control => host.control.is_none(),
+                    Role::Data(slice) => host.data.get(&slice) == Some(&None),
+                };
+                if wanted {
+                    self.dial(id, role);
+                }
+                Ok(())
+            }
+            Chore::Evaluate {
+                timeline,
+                step,
+                node,
+                weights,
+                last,
+            } => self.evaluate(id, (timeline, step, node), &weights, last),
+            Chore::Score {
+                timeline,
+                version,
+                task,
+                weights,
+            } => {
+                let rows = Which::Test.rows(&self.oracle.task);
+                let range = ranges(rows).nth(task as usize).expect("a task of the run");
+                let score = host.evaluator.score(&weights, Which::Test, range);
+                let score = score.expect("rows of the tests can be read");
+                let score = TaskScore {
+                    rows: score.rows,
+                    correct: score.correct,
+                    loss_sum: score.loss_sum,
+                };
+                let event = Event::Scored {
+                    timeline,
+                    version,
+                    task,
+                    score,
+                };
+                self.worker(id, event)
+            }
+        }
+    }
+
+    fn evaluate(
+        &mut self,
+        id: u32,
+        (timeline, step, node): (Timeline, Step, Node),
+        weights: &[f32],
+        last: bool,
+    ) -> Checked {
+        let host = self.hosts.get_mut(&id).expect("seen by the caller");
+        let mut values = vec![0.0; weights.len()];
+        let result = host.evaluator.evaluate(weights, step, node, &mut values);
+        let result = result.expect("rows of the tests can be read");
+        host.next_tensor += 1;
+        let tensor = Tensor(host.next_tensor);
+        host.tensors.insert(tensor, Arc::new(values));
+        let computed = Computed {
+            node,
+            tensor,
+            samples: result.outcome.samples,
+            weight: result.outcome.weight,
+            loss_sum: result.outcome.loss_sum,
+            non_finite: result.non_finite,
+        };
+        let event = Event::Computed {
+            timeline,
+            step,
+            computed,
+            last,
+        };
+        self.worker(id, event)
+    }
+
+    /// A link is gone, as the worker sees it.
+    pub(super) fn cut_off(&mut self, id: u32, role: Role, link: LinkId) -> Checked {
+        let Some(host) = self.hosts.get_mut(&id).filter(|h| h.uses(role, link)) else {
+            return Ok(());
+        };
+        let event = match role {
+            Role::Control => {
+                host.control = None;
+                Event::Orphaned
+            }
+            Role::Data(slice) => {
+                host.data.insert(slice, None);
+                Event::SliceDown(slice)
+            }
+        };
+        self.redial_later(id, role);
+        self.worker(id, event)
+    }
+
+    fn worker_effect(&mut self, id: u32, effect: Effect) {
+        let Some(host) = self.hosts.get_mut(&id) else {
+            return;
+        };
+        match effect {
+            Effect::Say(says) => {
+                if let Some(link) = host.control {
+                    self.send(link, End::Coordinator, Packet::Said(says));
+                }
+            }
+            Effect::Rejoin => {
+                if let Some(link) = host.control.take() {
+                    self.close(link, End::Worker);
+                }
+                self.redial_later(id, Role::Control);
+            }
+            Effect::Dial(view) => {
+                host.data.insert(view.slice, None);
+                self.dial(id, Role::Data(view.slice));
+            }
+            Effect::Hangup(slice) => {
+                if let Some(Some(link)) = host.data.remove(&slice) {
+                    self.close(link, End::Worker);
+                }
+            }
+            Effect::Ask(slice, asks) => {
+                let WorkerAsks::Pull { .. } = asks;
+                if let Some(Some(link)) = host.data.get(&slice).copied() {
+                    self.send(link, End::Coordinator, Packet::Asked(asks));
+                }
+            }
+            Effect::Push {
+                view,
+                timeline,
+                map,
+                step,
+                computed,
+            } => {
+                let push = Push {
+                    timeline,
+                    map,
+                    view: view.view,
+                    step,
+                    node: computed.node,
+                    incarnation: host.incarnation,
+                    tensor: computed.tensor,
+                    samples: computed.samples,
+                    weight: computed.weight,
+                    loss_sum: computed.loss_sum,
+                };
+                self.send_push(id, view.slice, push);
+            }
+            Effect::Compute {
+                timeline,
+                step,
+                nodes,
+            } => self.compute(id, timeline, step, &nodes),
+            Effect::Score {
+                timeline,
+                version,
+                tasks,
+            } => {
+                let weights = host.whole(Use::Evaluate, version);
+                let slowness = u64::from(host.slowness);
+                for (task, turn) in tasks.into_iter().zip(1..) {
+                    let at = self.now + Span::from_millis(slowness).times(turn);
+                    let weights = Arc::clone(&weights);
+                    let chore = Chore::Score {
+                        timeline,
+                        version,
+                        task,
+                        weights,
+                    };
+                    self.queue.push(at, Happening::Chore(id, chore));
+                }
+            }
+            Effect::Forget(purpose, below) => host
+                .weights
+                .retain(|(of, step), _| *of != purpose || *step >= below),
+            Effect::Free(tensor) => {
+                let freed = host.tensors.remove(&tensor);
+                assert!(freed.is_some(), "{tensor} is freed once");
+            }
+            Effect::Exit(_) => self.end_worker(id),
+        }
+    }
+
+    fn send_push(&mut self, id: u32, slice: SliceId, push: Push) {
+        let host = &self.hosts[&id];
+        let Some(Some(link)) = host.data.get(&slice).copied() else {
+            return;
+        };
+        let layout = &self.oracle.task.layout;
+        let range = layout.values(self.rules.slices.range(slice));
+        let values = Arc::new(host.tensors[&push.tensor][range].to_vec());
+        self.send(link, End::Coordinator, Packet::Pushed(push, values));
+    }
+
+    fn compute(&mut self, id: u32, timeline: Timeline, step: Step, nodes: &[Node]) {
+        let weights = self.hosts[&id].whole(Use::Train, step);
+        let slowness = u64::from(self.hosts[&id].slowness);
+        let with_samples = self.rules.sampling.with_samples(step);
+        let mut at = self.now;
+        for (index, node) in nodes.iter().enumerate() {
+            let leaves = (node.first()..node.end())
+                .filter(|p| with_samples.contains(PartitionId(*p)))
+                .count() as u64;
+            at = at + self.micros(400, 1_600).times(slowness * leaves);
+            let chore = Chore::Evaluate {
+                timeline,
+                step,
+                node: *node,
+                weights: Arc::clone(&weights),
+                last: index + 1 == nodes.len(),
+            };
+            self.queue.push(at, Happening::Chore(id, chore));
+        }
+    }
+
+    /// The process is gone; the kernel closes its links.
+    pub(super) fn end_worker(&mut self, id: u32) {
+        if let Some(host) = self.hosts.remove(&id) {
+            for link in host.links() {
+                self.close(link, End::Worker);
+            }
+        }
+    }
+}

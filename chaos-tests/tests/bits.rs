@@ -1,0 +1,74 @@
+//! Whatever happens to the workers and to the coordinator, and however many there are: one chain.
+
+use resilin_chaos::jobs::Spec;
+use resilin_chaos::oracle::Oracle;
+use resilin_chaos::replay::check;
+use resilin_chaos::schedule::{Fault, Leg, Schedule, When};
+use resilin_core::Step;
+use resilin_core::machine::job::Outcome;
+use resilin_core::time::Span;
+
+const WORKERS: [u32; 5] = [1, 2, 3, 5, 8];
+const SHARDS: [u16; 2] = [1, 3];
+
+fn at(step: u64, fault: Fault) -> (When, Fault) {
+    (When::Reached(Step(step)), fault)
+}
+
+fn scenarios() -> [(&'static str, Vec<(When, Fault)>); 4] {
+    [
+        ("quiet", vec![]),
+        (
+            "kill and replacement",
+            vec![at(4, Fault::Kill(1)), at(4, Fault::Join(1))],
+        ),
+        (
+            "two joins and a drain",
+            vec![
+                at(3, Fault::Join(1)),
+                at(5, Fault::Join(1)),
+                at(7, Fault::Drain(0)),
+            ],
+        ),
+        (
+            "coordinator killed and restarted",
+            vec![at(7, Fault::KillCoordinator(Span::from_millis(30)))],
+        ),
+    ]
+}
+
+fn every_run_has_the_serial_chain(optimizer: &'static str) {
+    for partitions in [12, 16] {
+        let oracle = Oracle::of(&Spec::matrix(optimizer, partitions).task());
+        assert!(oracle.blocks[0].len() >= 3, "the shards share the model");
+        let mut runs = 0;
+        for (name, faults) in scenarios() {
+            for (workers, shards) in WORKERS.into_iter().flat_map(|w| SHARDS.map(|s| (w, s))) {
+                let what = format!("{optimizer}, P {partitions}, {name}, {workers} x {shards}");
+                let leg = Leg { workers, shards };
+                let schedule = Schedule::scripted(runs, leg, faults.clone());
+                let ended = check(&oracle, &schedule, &what);
+                assert_eq!(ended.outcome, Outcome::Finished, "{what}");
+                let chain: Vec<_> = ended.store.chain().into_values().collect();
+                assert!(chain == oracle.chain, "{what}: another chain");
+                runs += 1;
+            }
+        }
+        assert_eq!(runs, 40);
+    }
+}
+
+#[test]
+fn sgd() {
+    every_run_has_the_serial_chain("sgd");
+}
+
+#[test]
+fn momentum() {
+    every_run_has_the_serial_chain("momentum");
+}
+
+#[test]
+fn adam() {
+    every_run_has_the_serial_chain("adam");
+}
