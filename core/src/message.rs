@@ -96,6 +96,8 @@ pub enum WorkerSays {
         partition: PartitionId,
         /// Digest of the canonical bits.
         digest: [u8; 32],
+        /// How often this worker has evaluated the leaf; the report may be repeated.
+        evaluations: u32,
     },
     /// One evaluation task is done.
     Evaluated {

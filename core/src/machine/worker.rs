@@ -154,6 +154,14 @@ pub enum Effect {
     Exit(Exit),
 }
 
+/// A leaf that is reported instead of pushed.
+#[derive(Clone, Copy, Debug)]
+struct Withheld {
+    /// Of the newest evaluation; `None` while it is evaluated again.
+    digest: Option<[u8; 32]>,
+    evaluations: u32,
+}
+
 #[derive(Clone, Debug)]
 struct Sum {
     computed: Computed,
@@ -166,6 +174,8 @@ pub struct Worker {
     rules: Rules,
     data: String,
     incarnation: Option<Incarnation>,
+    /// The coordinator took `Ready` in; until then it is repeated.
+    accepted: bool,
     assignment: Option<Assignment>,
     links: BTreeMap<SliceId, bool>,
     step: Step,
@@ -174,7 +184,8 @@ pub struct Worker {
     /// The step whose evaluation is under way; its answer may come after the step is over.
     computing: Option<Step>,
     sums: BTreeMap<Node, Sum>,
-    withheld: PartitionSet,
+    /// Leaves of the open step that are not finite.
+    withheld: BTreeMap<PartitionId, Withheld>,
     extra: PartitionSet,
     evaluation: Option<evaluate::Evaluation>,
     draining_since: Option<Time>,
@@ -190,13 +201,14 @@ impl Worker {
             rules,
             data,
             incarnation: None,
+            accepted: false,
             assignment: None,
             links: BTreeMap::new(),
             step: Step(0),
             here: BTreeMap::new(),
             computing: None,
             sums: BTreeMap::new(),
-            withheld: PartitionSet::default(),
+            withheld: BTreeMap::new(),
             extra: PartitionSet::default(),
             evaluation: None,
             draining_since: None,
@@ -209,10 +221,8 @@ impl Worker {
     pub fn step(&mut self, now: Time, event: Event, effects: &mut Vec<Effect>) {
         match event {
             Event::Welcomed(incarnation) => {
-                self.incarnation = Some(incarnation);
-                effects.push(Effect::Say(WorkerSays::Ready {
-                    data: self.data.clone(),
-                }));
+                (self.incarnation, self.accepted) = (Some(incarnation), false);
+                self.say_ready(effects);
                 self.beat_at = Some(now + self.rules.heartbeat());
                 if self.draining_since.is_some() {
                     effects.push(Effect::Say(WorkerSays::Drain));
@@ -289,7 +299,9 @@ impl Worker {
                 partition,
             } => {
                 if self.timeline() == Some(timeline) && step == self.step {
-                    self.withheld = self.withheld.iter().filter(|p| *p != partition).collect();
+                    if let Some(leaf) = self.withheld.get_mut(&partition) {
+                        leaf.digest = None;
+                    }
                     self.extra.insert(partition);
                 }
             }
@@ -306,6 +318,11 @@ impl Worker {
         }
     }
 
+    fn say_ready(&self, effects: &mut Vec<Effect>) {
+        let data = self.data.clone();
+        effects.push(Effect::Say(WorkerSays::Ready { data }));
+    }
+
     fn drain(&mut self, now: Time, effects: &mut Vec<Effect>) {
         if self.draining_since.is_none() {
             self.draining_since = Some(now);
@@ -318,6 +335,7 @@ impl Worker {
     }
 
     fn assigned(&mut self, assignment: Assignment, effects: &mut Vec<Effect>) {
+        self.accepted = true;
         let known = self.assignment.as_ref();
         if known.is_some_and(|known| known.generation >= assignment.generation) {
             return;
@@ -339,10 +357,26 @@ impl Worker {
             .map(|lease| lease.from)
             .min()
             .unwrap_or_default();
+        let earlier = self.earlier(&assignment);
         self.assignment = Some(assignment);
         if renewed || (first > self.step && !self.holds(self.step)) {
             self.go_to(first, effects);
+        } else if let Some(from) = earlier.filter(|_| !self.complete(self.step)) {
+            self.go_to(from, effects);
         }
+    }
+
+    /// The first step before the open one that a new lease asks for: a lost member's, which some
+    /// slice may still have open. It does not once the open step's weights are here from all.
+    fn earlier(&self, assignment: &Assignment) -> Option<Step> {
+        let known = |lease: &&Lease| {
+            self.leases()
+                .any(|old| old.partition == lease.partition && old.from <= lease.from)
+        };
+        let new = assignment.leases.iter().filter(|lease| !known(lease));
+        new.map(|lease| lease.from)
+            .filter(|from| *from < self.step)
+            .min()
     }
 
     fn dial(&mut self, assignment: &Assignment, effects: &mut Vec<Effect>) {
@@ -381,6 +415,9 @@ impl Worker {
     fn tick(&mut self, now: Time, samples_per_s: f64, effects: &mut Vec<Effect>) {
         if self.beat_at.is_some_and(|at| at <= now) {
             self.beat_at = Some(now + self.rules.heartbeat());
+            if !self.accepted {
+                self.say_ready(effects);
+            }
             let generation = self.assignment.as_ref().map(|a| a.generation);
             let step = self.open_step();
             effects.push(Effect::Say(WorkerSays::Heartbeat {

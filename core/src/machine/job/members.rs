@@ -1,5 +1,6 @@
 //! Membership: joining, draining and losing workers.
 
+use super::suspect::Found;
 use super::{Effect, Job, Note};
 use crate::id::{Generation, Incarnation};
 use crate::machine::fleet::{Cause, Member};
@@ -87,9 +88,16 @@ impl Job {
                 step,
                 partition,
                 digest,
+                evaluations,
             } => {
                 if timeline == self.settings.timeline {
-                    self.non_finite(incarnation, step, partition, digest, effects);
+                    let found = Found {
+                        step,
+                        digest,
+                        by: incarnation,
+                        evaluations,
+                    };
+                    self.non_finite(partition, found, effects);
                 }
             }
             WorkerSays::Evaluated {

@@ -5,12 +5,20 @@ use super::{Effect, Job, Note};
 use crate::id::{Incarnation, PartitionId, Step};
 use crate::message::{CoordinatorSays, ShardOrder};
 
+/// One evaluation of a leaf that was not finite.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Found {
+    pub(super) step: Step,
+    pub(super) digest: [u8; 32],
+    pub(super) by: Incarnation,
+    /// How often `by` has evaluated the leaf: the report itself may be repeated.
+    pub(super) evaluations: u32,
+}
+
 /// A leaf of the open step that somebody found not finite.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Suspect {
-    step: Step,
-    digest: [u8; 32],
-    by: Incarnation,
+    found: Found,
     asked: Option<Incarnation>,
     confirmed: bool,
 }
@@ -18,33 +26,34 @@ pub(super) struct Suspect {
 impl Job {
     pub(super) fn non_finite(
         &mut self,
-        by: Incarnation,
-        step: Step,
         partition: PartitionId,
-        digest: [u8; 32],
+        found: Found,
         effects: &mut Vec<Effect>,
     ) {
+        let step = found.step;
         if step != self.low() {
             return;
         }
         let fresh = Suspect {
-            step,
-            digest,
-            by,
+            found,
             asked: None,
             confirmed: false,
         };
         let suspect = self.suspects.entry(partition).or_insert(fresh);
-        if suspect.asked != Some(by) {
+        let first = suspect.found;
+        if found.by == first.by && found.evaluations <= first.evaluations {
             return self.ask_second(partition, effects);
         }
-        if suspect.digest == digest {
+        if suspect.confirmed {
+            return;
+        }
+        if first.digest == found.digest {
             suspect.confirmed = true;
             effects.push(Effect::Note(Note::NonFinite(step, partition)));
             effects.push(Effect::Order(ShardOrder::Withhold { step }));
             return;
         }
-        effects.push(Effect::Note(Note::Differs(step, partition, suspect.by)));
+        effects.push(Effect::Note(Note::Differs(step, partition, first.by)));
         *suspect = fresh;
         self.ask_second(partition, effects);
     }
@@ -57,15 +66,27 @@ impl Job {
         if suspect.asked.is_some() || suspect.confirmed {
             return;
         }
-        let second = self.active().find(|member| *member != suspect.by);
-        let asked = second.or_else(|| self.active().next());
+        let Found { step, by, .. } = suspect.found;
+        let able = self.active().filter(|m| self.evaluates(*m, step));
+        let able: Vec<Incarnation> = able.collect();
+        let second = able.iter().find(|member| **member != by);
+        let asked = second.or_else(|| able.first()).copied();
         self.suspects
             .insert(partition, Suspect { asked, ..suspect });
         self.ask(partition, effects);
     }
 
+    /// Whether the member works on the step: whoever begins later ignores the question.
+    fn evaluates(&self, member: Incarnation, step: Step) -> bool {
+        self.leases.values().flatten().any(|lease| {
+            let over = lease.until.is_some_and(|until| until <= step);
+            lease.holder == member && lease.from <= step && !over
+        })
+    }
+
     fn ask(&self, partition: PartitionId, effects: &mut Vec<Effect>) {
-        let Suspect { step, asked, .. } = self.suspects[&partition];
+        let Suspect { found, asked, .. } = self.suspects[&partition];
+        let step = found.step;
         if let Some(asked) = asked {
             let timeline = self.settings.timeline;
             let says = CoordinatorSays::Reevaluate {
@@ -91,7 +112,9 @@ impl Job {
     pub(super) fn suspects_again(&self, effects: &mut Vec<Effect>) {
         for (partition, suspect) in &self.suspects {
             if suspect.confirmed {
-                effects.push(Effect::Order(ShardOrder::Withhold { step: suspect.step }));
+                effects.push(Effect::Order(ShardOrder::Withhold {
+                    step: suspect.found.step,
+                }));
             } else {
                 self.ask(*partition, effects);
             }
@@ -103,7 +126,7 @@ impl Job {
         let found = self
             .suspects
             .iter()
-            .find(|(_, s)| s.confirmed && s.step == step);
+            .find(|(_, s)| s.confirmed && s.found.step == step);
         found.map(|(partition, _)| *partition)
     }
 }

@@ -398,12 +398,15 @@ fn test_rows_are_shared_out_counted_once_and_added_in_task_order() {
 #[test]
 fn a_non_finite_leaf_is_believed_only_twice() {
     let mut bench = Bench::with_workers(2);
-    let (timeline, step, partition) = (timeline(), Step(0), PartitionId(3));
+    // Both hold something from step 1 on.
+    bench.advance(1);
+    let (timeline, step, partition) = (timeline(), Step(1), PartitionId(3));
     let report = |digest| WorkerSays::NonFinite {
         timeline,
         step,
         partition,
         digest,
+        evaluations: 1,
     };
     let asked = |number| {
         Effect::Say(

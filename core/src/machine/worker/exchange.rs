@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::{Computed, Effect, PartitionSet, Sum, Worker};
-use crate::id::{SliceId, Step, Timeline};
+use super::{Computed, Effect, PartitionSet, Sum, Withheld, Worker};
+use crate::id::{PartitionId, SliceId, Step, Timeline};
 use crate::message::{ShardSays, Use, Verdict, WorkerAsks, WorkerSays};
 use crate::tree::Node;
 
@@ -75,7 +75,11 @@ impl Worker {
 
     fn gone(&mut self, step: Step, at: Step, purpose: Use, effects: &mut Vec<Effect>) {
         match purpose {
-            Use::Train if step >= self.step && at > self.step => self.go_to(at, effects),
+            Use::Train if step >= self.step && at > self.step => {
+                // Another slice may be one version behind and lack what this worker holds.
+                let behind = Step(at.0 - 1);
+                self.go_to(if behind > self.step { behind } else { at }, effects);
+            }
             Use::Train => {}
             Use::Evaluate => self.evaluation_gone(step, effects),
         }
@@ -98,7 +102,7 @@ impl Worker {
         for (_, sum) in std::mem::take(&mut self.sums) {
             effects.push(Effect::Free(sum.computed.tensor));
         }
-        self.withheld = PartitionSet::default();
+        self.withheld.clear();
         self.extra = PartitionSet::default();
     }
 
@@ -177,7 +181,7 @@ impl Worker {
     }
 
     /// Whether every slice's weights of the version are here.
-    fn complete(&self, version: Step) -> bool {
+    pub(super) fn complete(&self, version: Step) -> bool {
         let slices = usize::from(self.rules.slices.slices());
         self.here
             .get(&version)
@@ -198,7 +202,7 @@ impl Worker {
             .map(|lease| lease.partition)
             .chain(self.extra.iter())
             .filter(|p| with_samples.contains(*p))
-            .filter(|p| !self.withheld.contains(*p) && !done.contains(*p))
+            .filter(|p| !self.is_withheld(*p) && !done.contains(*p))
             .collect();
         if todo.is_empty() {
             return;
@@ -254,16 +258,20 @@ impl Worker {
     ) {
         effects.push(Effect::Free(computed.tensor));
         for (partition, digest) in computed.non_finite {
-            self.withheld.insert(partition);
-            self.extra = self.extra.iter().filter(|p| *p != partition).collect();
-            let report = WorkerSays::NonFinite {
-                timeline,
-                step,
-                partition,
-                digest,
+            let before = self.withheld.get(&partition);
+            let leaf = Withheld {
+                digest: Some(digest),
+                evaluations: before.map_or(0, |leaf| leaf.evaluations) + 1,
             };
-            effects.push(Effect::Say(report));
+            self.withheld.insert(partition, leaf);
+            self.extra = self.extra.iter().filter(|p| *p != partition).collect();
+            report(timeline, step, (partition, leaf), effects);
         }
+    }
+
+    fn is_withheld(&self, partition: PartitionId) -> bool {
+        let leaf = self.withheld.get(&partition);
+        leaf.is_some_and(|leaf| leaf.digest.is_some())
     }
 
     fn send(&self, slice: SliceId, sum: &Sum, effects: &mut Vec<Effect>) {
@@ -301,6 +309,11 @@ impl Worker {
 
     /// The messages that were waited for may have been lost.
     pub(super) fn ask_again(&self, effects: &mut Vec<Effect>) {
+        if let Some(timeline) = self.timeline() {
+            for (partition, leaf) in &self.withheld {
+                report(timeline, self.step, (*partition, *leaf), effects);
+            }
+        }
         for slice in self.up() {
             self.pull_missing(slice, effects);
             for sum in self
@@ -313,4 +326,22 @@ impl Worker {
         }
         self.evaluation_again(effects);
     }
+}
+
+fn report(
+    timeline: Timeline,
+    step: Step,
+    (partition, leaf): (PartitionId, Withheld),
+    effects: &mut Vec<Effect>,
+) {
+    let evaluations = leaf.evaluations;
+    effects.extend(leaf.digest.map(|digest| {
+        Effect::Say(WorkerSays::NonFinite {
+            timeline,
+            step,
+            partition,
+            digest,
+            evaluations,
+        })
+    }));
 }

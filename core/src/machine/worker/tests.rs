@@ -282,12 +282,65 @@ fn who_is_left_behind_goes_to_where_the_slices_are() {
     assert_eq!(
         bench.heard(1, gone),
         vec![
-            Effect::Forget(Use::Train, Step(3)),
-            ask(SLICES[0], 3, Use::Train),
-            ask(SLICES[1], 3, Use::Train)
+            Effect::Forget(Use::Train, Step(2)),
+            ask(SLICES[0], 2, Use::Train),
+            ask(SLICES[1], 2, Use::Train)
+        ],
+        "the other slice may have step 2 open and lack what this worker holds"
+    );
+    let gone = ShardSays::Gone {
+        timeline,
+        step: Step(2),
+        at,
+        purpose: Use::Train,
+    };
+    bench.heard(1, gone);
+    assert_eq!(
+        bench.worker.open_step(),
+        Some(Step(3)),
+        "version 2 is freed only once all slices have version 3"
+    );
+}
+
+#[test]
+fn a_lost_members_partition_is_taken_up_at_the_step_it_is_open_at() {
+    let mut bench = Bench::new(&[lease(0, 3, None)]);
+    assert_eq!(bench.worker.open_step(), Some(Step(3)));
+    let earlier = bench.assign(&[lease(0, 2, None)]);
+    assert_eq!(
+        earlier,
+        vec![
+            Effect::Forget(Use::Train, Step(2)),
+            ask(SLICES[0], 2, Use::Train),
+            ask(SLICES[1], 2, Use::Train)
         ]
     );
-    assert_eq!(bench.worker.open_step(), Some(Step(3)));
+    bench.weights(0, 2);
+    bench.weights(1, 2);
+    bench.weights(0, 3);
+    bench.weights(1, 3);
+    bench.assign(&[lease(0, 2, None), lease(1, 2, None)]);
+    assert_eq!(
+        bench.worker.open_step(),
+        Some(Step(3)),
+        "all slices have version 3: step 2 is over"
+    );
+}
+
+#[test]
+fn ready_is_said_until_there_is_an_assignment() {
+    let mut bench = Bench::new(&[lease(0, 0, None)]);
+    let ready = Effect::Say(WorkerSays::Ready {
+        data: "rows".into(),
+    });
+    let tick = Event::Tick { samples_per_s: 0.0 };
+    assert!(!bench.at(300, tick.clone()).contains(&ready));
+    bench.event(Event::Orphaned);
+    let welcomed = bench.at(400, Event::Welcomed(Incarnation::first(2)));
+    assert_eq!(welcomed, vec![ready.clone()]);
+    assert!(bench.at(700, tick.clone()).contains(&ready), "it was lost");
+    bench.assign(&[]);
+    assert!(!bench.at(1000, tick).contains(&ready));
 }
 
 #[test]
@@ -311,26 +364,42 @@ fn a_non_finite_leaf_is_reported_and_the_rest_of_its_node_pushed() {
         ..computed(1, 0, 1)
     };
     let (timeline, step, partition, digest) = (timeline(), Step(0), PartitionId(1), [9; 32]);
+    let report = |evaluations| WorkerSays::NonFinite {
+        timeline,
+        step,
+        partition,
+        digest,
+        evaluations,
+    };
     assert_eq!(
         bench.computed(0, bad, true),
         vec![
             Effect::Free(Tensor(1)),
-            Effect::Say(WorkerSays::NonFinite {
-                timeline,
-                step,
-                partition,
-                digest
-            }),
+            Effect::Say(report(1)),
             compute(0, &[(0, 0)])
         ]
     );
     bench.computed(0, computed(0, 0, 2), true);
+    let tick = Event::Tick { samples_per_s: 0.0 };
+    let repeated = bench.at(600, tick.clone());
+    assert!(
+        repeated.contains(&Effect::Say(report(1))),
+        "the report may be lost: {repeated:?}"
+    );
     let again = CoordinatorSays::Reevaluate {
         timeline,
         step,
         partition,
     };
     assert_eq!(bench.event(Event::Told(again)), vec![compute(0, &[(0, 1)])]);
+    let bad = Computed {
+        non_finite: vec![(PartitionId(1), [9; 32])],
+        ..computed(0, 1, 3)
+    };
+    assert_eq!(
+        bench.computed(0, bad, true),
+        vec![Effect::Free(Tensor(3)), Effect::Say(report(2))]
+    );
 }
 
 #[test]
