@@ -138,6 +138,22 @@ impl Run {
         retention::prune(self, keep)
     }
 
+    /// Ends the run whose last checkpoint is committed: its record gets the report (PROTOCOL 29).
+    /// `now` is in seconds since 1970.
+    ///
+    /// # Errors
+    /// The record store's; the run is then not finished.
+    pub fn finish(&self, now: u64, report: serde_json::Value) -> Result<()> {
+        let mut record = self.record().clone();
+        record.finished = Some(Finished {
+            at: now,
+            report: Some(report),
+        });
+        let mut batch = Batch::default();
+        batch.put(run_key(self.directory(), Kind::Info), &record)?;
+        self.state().apply(&batch)
+    }
+
     /// Issues the next timeline; durable on return (PROTOCOL 2).
     ///
     /// # Errors

@@ -217,12 +217,12 @@ pub struct Sealed {
 }
 
 impl Sealed {
-    /// Makes the commit record durable.
+    /// Makes the commit record durable. A run whose last checkpoint is committed so is ended by
+    /// [`Run::finish`], once its report is there.
     ///
     /// # Errors
     /// The record store's: nothing may be announced; the same step may be saved again.
     pub fn commit(self) -> Result<Committed> {
-        assert!(!self.commit.finished, "a last checkpoint ends by `finish`");
         self.apply(Batch::default())
     }
 
