@@ -82,12 +82,7 @@ impl Saver {
     pub fn step(&mut self, now: Time, event: Event, effects: &mut Vec<Effect>) {
         self.last_at.get_or_insert(now);
         match event {
-            Event::Begun(_, step) => {
-                let cut = self
-                    .cut
-                    .get_or_insert((step, Stage::Writing(BTreeSet::new()), now));
-                assert_eq!(cut.0, step, "one cut in flight");
-            }
+            Event::Begun(_, step) => self.begun(now, step, effects),
             Event::Written(slice, step) => self.written(slice, step, effects),
             Event::Committed(step) => self.committed(now, step, effects),
             Event::Failed(step, reason) => self.failed(now, step, reason, effects),
@@ -133,6 +128,16 @@ impl Saver {
     #[must_use]
     pub fn saved(&self) -> u64 {
         self.saved
+    }
+
+    fn begun(&mut self, now: Time, step: Step, effects: &mut Vec<Effect>) {
+        // A slice's part may come after its cut was given up; the next cut shows that it was.
+        if let Some(older) = self.cut.as_ref().map(|cut| cut.0).filter(|at| *at < step) {
+            let reason = format!("the checkpoint of step {older} lacks a slice");
+            self.failed(now, older, reason, effects);
+        }
+        self.cut
+            .get_or_insert((step, Stage::Writing(BTreeSet::new()), now));
     }
 
     fn written(&mut self, slice: SliceId, step: Step, effects: &mut Vec<Effect>) {
@@ -245,5 +250,24 @@ mod tests {
             run(&mut saver, 1161, Event::Written(SliceId(0), Step(9))),
             vec![]
         );
+    }
+
+    #[test]
+    fn a_part_that_comes_after_its_cut_was_given_up_does_not_hold_the_next_one() {
+        let mut saver = saver();
+        run(&mut saver, 0, Event::Begun(SliceId(0), Step(4)));
+        run(&mut saver, 1, Event::Failed(Step(4), "disk full".into()));
+        assert_eq!(
+            run(&mut saver, 2, Event::Begun(SliceId(1), Step(4))),
+            vec![]
+        );
+        let next = run(&mut saver, 3, Event::Begun(SliceId(0), Step(9)));
+        assert_eq!(
+            next[..2],
+            [Effect::CutOver(Step(4)), Effect::Abandon(Step(4))]
+        );
+        run(&mut saver, 4, Event::Written(SliceId(0), Step(9)));
+        let all = run(&mut saver, 5, Event::Written(SliceId(1), Step(9)));
+        assert_eq!(all, vec![Effect::Commit(Step(9))]);
     }
 }
