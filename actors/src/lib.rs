@@ -1,4 +1,15 @@
 //! Shells of Resilin: actors, links, HTTP interface, supervisor.
+//!
+//! A shell turns messages into events, gives them to a pure machine of `resilin-core`, and carries
+//! its effects out. It decides nothing.
 
 pub mod bench;
+mod clock;
+pub mod coordinator;
+mod exit;
 pub mod link;
+pub mod process;
+pub mod supervisor;
+pub mod worker;
+
+pub use exit::Exit;

@@ -1,0 +1,245 @@
+//! Shell of the Fleet machine: control links in, welcomes and words out.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::{Actor, Addr, AsyncContext, Context, Handler, Message, ResponseFuture, WrapFuture};
+use resilin_core::machine::fleet::{Effect, Event, Fleet, Member};
+use resilin_core::message::{CoordinatorSays, Welcome, WorkerSays};
+use resilin_core::{Incarnation, LinkId};
+
+use super::common::Common;
+use super::job;
+use crate::clock::{Alarm, Tick};
+use crate::link::{Knock, LinkOptions, LinkSender, Received};
+
+/// Time for the last words on a link before it is closed.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// The actor of all member processes.
+pub(super) struct FleetActor {
+    common: Arc<Common>,
+    machine: Fleet,
+    alarm: Alarm,
+    links: BTreeMap<LinkId, LinkSender>,
+    last_link: LinkId,
+}
+
+impl FleetActor {
+    pub(super) fn new(common: Arc<Common>) -> Self {
+        Self {
+            machine: Fleet::new(common.timeline.reign, common.rules.lease),
+            common,
+            alarm: Alarm::default(),
+            links: BTreeMap::new(),
+            last_link: LinkId(0),
+        }
+    }
+
+    fn event(&mut self, event: Event, context: &mut Context<Self>) {
+        let now = self.common.clock.now();
+        let mut effects = Vec::new();
+        self.machine.step(now, event, &mut effects);
+        let mut news = Vec::new();
+        for effect in effects {
+            match effect {
+                Effect::Welcome(link, incarnation) => self.welcome(link, incarnation),
+                Effect::Send(link, says) => self.send(link, &says),
+                Effect::Close(link) => self.close(link),
+                Effect::Member(member) => news.push(member),
+            }
+        }
+        self.tell_job(news, context);
+        self.alarm.set(context, now, self.machine.deadline());
+    }
+
+    /// In order, and no further message is taken until the job has these: so its mailbox holds the
+    /// links back. The job itself never waits for the fleet.
+    fn tell_job(&self, news: Vec<Member>, context: &mut Context<Self>) {
+        if news.is_empty() {
+            return;
+        }
+        let job = self.common.peers().job.clone();
+        let tell = async move {
+            for member in news {
+                // A closed mailbox is the end of the process.
+                let _ = job.send(job::FromFleet(member)).await;
+            }
+        };
+        context.wait(tell.into_actor(self));
+    }
+
+    fn welcome(&self, link: LinkId, incarnation: Incarnation) {
+        let welcome = Welcome {
+            incarnation,
+            run: self.common.rules.run,
+            job: self.common.task.effective.toml(),
+        };
+        self.send(link, &welcome);
+    }
+
+    fn send<M: serde::Serialize>(&self, link: LinkId, message: &M) {
+        let Some(sender) = self.links.get(&link) else {
+            return;
+        };
+        if let Err(error) = sender.send_control(message) {
+            // A peer that takes nothing loses its lease; one that is gone is heard of by its reader.
+            tracing::debug!(link = link.0, %error, "a control message was not sent");
+        }
+    }
+
+    fn close(&mut self, link: LinkId) {
+        if let Some(sender) = self.links.remove(&link) {
+            actix::spawn(async move {
+                let _ = tokio::time::timeout(LAST_WORDS, sender.flush()).await;
+                sender.close("its lease has ended");
+            });
+        }
+    }
+}
+
+impl Actor for FleetActor {
+    type Context = Context<Self>;
+
+    fn started(&mut self, context: &mut Context<Self>) {
+        context.set_mailbox_capacity(self.common.mailbox());
+    }
+}
+
+/// A worker knocks for a control link.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct Arrived(pub(super) Knock);
+
+#[derive(Message)]
+#[rtype(result = "()")]
+struct Opened {
+    link: LinkId,
+    name: String,
+    sender: LinkSender,
+}
+
+#[derive(Message)]
+#[rtype(result = "()")]
+struct Said(LinkId, WorkerSays);
+
+#[derive(Message)]
+#[rtype(result = "()")]
+struct Gone(LinkId);
+
+/// The job has something to say to a member.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct Say(pub(super) Incarnation, pub(super) CoordinatorSays);
+
+/// Answered once everything said so far has left this process, or had time to.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct Flush;
+
+impl Handler<Arrived> for FleetActor {
+    type Result = ();
+
+    fn handle(&mut self, Arrived(knock): Arrived, context: &mut Context<Self>) {
+        self.last_link = self.last_link.next();
+        let serve = serve(
+            self.last_link,
+            knock,
+            Arc::clone(&self.common),
+            context.address(),
+        );
+        actix::spawn(serve);
+    }
+}
+
+impl Handler<Opened> for FleetActor {
+    type Result = ();
+
+    fn handle(&mut self, opened: Opened, context: &mut Context<Self>) {
+        let Opened { link, name, sender } = opened;
+        self.links.insert(link, sender);
+        self.event(Event::Joined { link, name }, context);
+    }
+}
+
+impl Handler<Said> for FleetActor {
+    type Result = ();
+
+    fn handle(&mut self, Said(link, says): Said, context: &mut Context<Self>) {
+        self.event(Event::Said(link, says), context);
+    }
+}
+
+impl Handler<Gone> for FleetActor {
+    type Result = ();
+
+    fn handle(&mut self, Gone(link): Gone, context: &mut Context<Self>) {
+        self.links.remove(&link);
+        self.event(Event::LinkDown(link), context);
+    }
+}
+
+impl Handler<Say> for FleetActor {
+    type Result = ();
+
+    fn handle(&mut self, Say(incarnation, says): Say, context: &mut Context<Self>) {
+        self.event(Event::Say(incarnation, says), context);
+    }
+}
+
+impl Handler<Tick> for FleetActor {
+    type Result = ();
+
+    fn handle(&mut self, _: Tick, context: &mut Context<Self>) {
+        self.alarm.rang();
+        self.event(Event::Tick, context);
+    }
+}
+
+impl Handler<Flush> for FleetActor {
+    type Result = ResponseFuture<()>;
+
+    fn handle(&mut self, _: Flush, _: &mut Context<Self>) -> Self::Result {
+        let senders: Vec<LinkSender> = self.links.values().cloned().collect();
+        Box::pin(async move {
+            let flush = async {
+                for sender in senders {
+                    // A link that ended has nothing left to be sent.
+                    let _ = sender.flush().await;
+                }
+            };
+            let _ = tokio::time::timeout(LAST_WORDS, flush).await;
+        })
+    }
+}
+
+/// The life of one control link: let in, heard until it ends.
+async fn serve(link: LinkId, knock: Knock, common: Arc<Common>, fleet: Addr<FleetActor>) {
+    let name = knock.peer.clone();
+    let admitted = knock.admit(&common.expected, LinkOptions::control()).await;
+    let Ok((sender, mut inbox)) = admitted.map(crate::link::Link::split) else {
+        return;
+    };
+    let opened = Opened { link, name, sender };
+    if fleet.send(opened).await.is_err() {
+        return;
+    }
+    let cause = loop {
+        match inbox.next().await {
+            Received::Control(message) => match message.decode() {
+                Ok(says) => {
+                    if fleet.send(Said(link, says)).await.is_err() {
+                        return;
+                    }
+                }
+                Err(error) => break error.to_string(),
+            },
+            Received::Tensor { .. } => break "a tensor on a control link".into(),
+            Received::Closed(cause) => break cause.to_string(),
+        }
+    };
+    tracing::debug!(link = link.0, cause, "a control link ended");
+    // A closed mailbox is the end of the process.
+    let _ = fleet.send(Gone(link)).await;
+}

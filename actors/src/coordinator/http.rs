@@ -1,0 +1,258 @@
+//! The HTTP interface `/v1`: reads become a look at the job, writes become an operator's command.
+
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use actix_web::dev::{Server, ServerHandle, ServiceRequest, ServiceResponse};
+use actix_web::http::header::AUTHORIZATION;
+use actix_web::middleware::{Next, from_fn};
+use actix_web::web::{Data, Json, JsonConfig};
+use actix_web::{App, HttpResponse, HttpServer, ResponseError, web};
+use resilin_core::Incarnation;
+use resilin_core::handshake::Token;
+use resilin_core::machine::job::{Command, Status};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::announce::Location;
+use super::common::Common;
+use super::job::{Look, Operator};
+use crate::exit::Exit;
+
+/// Longest body of a request in bytes.
+const BODY: usize = 4096;
+
+/// What `/v1/status` answers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunStatus {
+    /// Name of the run.
+    pub name: String,
+    /// The seed.
+    pub seed: u64,
+    /// Where the coordinator is.
+    pub location: Location,
+    /// The state directory.
+    pub state: PathBuf,
+    /// The job at this moment.
+    #[serde(flatten)]
+    pub job: Status,
+}
+
+/// A bound port, not served yet.
+pub(super) struct Bound(TcpListener);
+
+/// Opens the port.
+pub(super) fn bind(address: &str) -> Result<Bound, Exit> {
+    TcpListener::bind(address).map(Bound).map_err(|error| {
+        let remedy = "stop what uses it or choose another --api address (port 0 takes a free one)";
+        Exit::Fault(format!("cannot listen on {address}: {error}; {remedy}"))
+    })
+}
+
+/// What the handlers know.
+struct Desk {
+    common: Arc<Common>,
+    token: Option<Token>,
+    location: Location,
+    state: PathBuf,
+}
+
+/// A serving interface.
+pub(super) struct Serving(ServerHandle);
+
+impl Bound {
+    /// Where it listens, with the real port.
+    pub(super) fn address(&self) -> String {
+        let address = self.0.local_addr();
+        address.map_or_else(|_| String::new(), |address| address.to_string())
+    }
+
+    /// Begins to serve.
+    pub(super) fn start(
+        self,
+        common: Arc<Common>,
+        token: Option<Token>,
+        location: Location,
+        state: PathBuf,
+    ) -> Result<Serving, Exit> {
+        let desk = Data::new(Desk {
+            common,
+            token,
+            location,
+            state,
+        });
+        let app = move || {
+            App::new()
+                .app_data(desk.clone())
+                .app_data(JsonConfig::default().limit(BODY).error_handler(unreadable))
+                .wrap(from_fn(authorize))
+                .route("/v1/status", web::get().to(status))
+                .route("/v1/report", web::get().to(report))
+                .route("/v1/scale", web::post().to(scale))
+                .route("/v1/drain", web::post().to(drain))
+                .route("/v1/stop", web::post().to(stop))
+                .default_service(web::to(|| async {
+                    Err::<HttpResponse, _>(Refused::Unknown)
+                }))
+        };
+        let server = HttpServer::new(app)
+            .workers(1)
+            .disable_signals()
+            .shutdown_timeout(1)
+            .listen(self.0);
+        let server: Server = server
+            .map_err(|error| Exit::Fault(format!("cannot serve HTTP: {error}")))?
+            .run();
+        let handle = server.handle();
+        actix::spawn(server);
+        Ok(Serving(handle))
+    }
+}
+
+impl Serving {
+    /// Ends it after the answers under way.
+    pub(super) async fn stop(self) {
+        self.0.stop(true).await;
+    }
+}
+
+/// Why a request is not carried out.
+#[derive(Debug, thiserror::Error)]
+enum Refused {
+    #[error("a token is needed: send it as `Authorization: Bearer TOKEN`")]
+    Unauthorized,
+    #[error("there is no such path; see /v1/status")]
+    Unknown,
+    #[error("no worker {0} is here; see /v1/status")]
+    NoWorker(String),
+    #[error("the body is not what is expected: {0}")]
+    Unreadable(String),
+    #[error("the run has no report yet")]
+    NoReport,
+    #[error("the coordinator is ending")]
+    Ending,
+}
+
+impl ResponseError for Refused {
+    fn status_code(&self) -> actix_web::http::StatusCode {
+        use actix_web::http::StatusCode;
+        match self {
+            Self::Unauthorized => StatusCode::UNAUTHORIZED,
+            Self::Unknown | Self::NoWorker(_) | Self::NoReport => StatusCode::NOT_FOUND,
+            Self::Unreadable(_) => StatusCode::BAD_REQUEST,
+            Self::Ending => StatusCode::SERVICE_UNAVAILABLE,
+        }
+    }
+
+    fn error_response(&self) -> HttpResponse {
+        HttpResponse::build(self.status_code()).json(json!({ "error": self.to_string() }))
+    }
+}
+
+fn unreadable(
+    error: actix_web::error::JsonPayloadError,
+    _: &actix_web::HttpRequest,
+) -> actix_web::Error {
+    Refused::Unreadable(error.to_string()).into()
+}
+
+async fn authorize(
+    request: ServiceRequest,
+    next: Next<impl actix_web::body::MessageBody>,
+) -> Result<ServiceResponse<impl actix_web::body::MessageBody>, actix_web::Error> {
+    let desk = request.app_data::<Data<Desk>>();
+    let wanted = desk.and_then(|desk| desk.token.clone());
+    let given = request.headers().get(AUTHORIZATION);
+    let given = given.and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
+    match (wanted, given) {
+        (None, _) => {}
+        (Some(wanted), Some(given)) if wanted == Token::new(given.into()) => {}
+        (Some(_), _) => return Err(Refused::Unauthorized.into()),
+    }
+    next.call(request).await
+}
+
+async fn look(desk: &Desk) -> Result<Status, Refused> {
+    let status = desk.common.peers().job.send(Look).await;
+    status.map_err(|_| Refused::Ending)
+}
+
+async fn command(desk: &Desk, command: Command) -> Result<HttpResponse, Refused> {
+    let sent = desk.common.peers().job.send(Operator(command)).await;
+    sent.map_err(|_| Refused::Ending)?;
+    Ok(HttpResponse::Accepted().json(json!({ "accepted": true })))
+}
+
+async fn status(desk: Data<Desk>) -> Result<Json<RunStatus>, Refused> {
+    let run = &desk.common.task.job.run;
+    Ok(Json(RunStatus {
+        name: run.name.clone(),
+        seed: run.seed,
+        location: desk.location.clone(),
+        state: desk.state.clone(),
+        job: look(&desk).await?,
+    }))
+}
+
+async fn report(desk: Data<Desk>) -> Result<HttpResponse, Refused> {
+    let path = desk.location.directory.join("report.json");
+    let read = tokio::task::spawn_blocking(move || std::fs::read(path)).await;
+    match read {
+        Ok(Ok(bytes)) => Ok(HttpResponse::Ok()
+            .content_type("application/json")
+            .body(bytes)),
+        Ok(Err(_)) | Err(_) => Err(Refused::NoReport),
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Scale {
+    workers: u32,
+}
+
+async fn scale(desk: Data<Desk>, scale: Json<Scale>) -> Result<HttpResponse, Refused> {
+    command(&desk, Command::Scale(scale.workers)).await
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Drain {
+    worker: Named,
+}
+
+/// A worker's number: whole as `REIGN.NUMBER`, or the part after the point.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Named {
+    Number(u32),
+    Text(String),
+}
+
+impl Named {
+    fn text(&self) -> String {
+        match self {
+            Self::Number(number) => number.to_string(),
+            Self::Text(text) => text.clone(),
+        }
+    }
+
+    fn is(&self, incarnation: Incarnation) -> bool {
+        let text = self.text();
+        text == incarnation.to_string() || text == incarnation.number.to_string()
+    }
+}
+
+async fn drain(desk: Data<Desk>, drain: Json<Drain>) -> Result<HttpResponse, Refused> {
+    let members = look(&desk).await?.workers;
+    let mut named = members.iter().map(|member| member.incarnation);
+    match named.find(|incarnation| drain.worker.is(*incarnation)) {
+        Some(incarnation) => command(&desk, Command::Drain(incarnation)).await,
+        None => Err(Refused::NoWorker(drain.worker.text())),
+    }
+}
+
+async fn stop(desk: Data<Desk>) -> Result<HttpResponse, Refused> {
+    command(&desk, Command::Stop).await
+}

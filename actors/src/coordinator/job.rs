@@ -1,0 +1,236 @@
+//! Shell of the Job and Saver machines. It never waits: what it says to others is queued, bounded
+//! by what they reported to it, since shards wait for acknowledged records and the fleet waits
+//! until its news is taken.
+
+use std::sync::Arc;
+
+use actix::{Actor, Context, Handler, Message, MessageResult};
+use resilin_core::ledger::Record;
+use resilin_core::machine::fleet::Member;
+use resilin_core::machine::job::{self, Command, Job, Outcome, Settings, Status};
+use resilin_core::machine::saver::{self, Saver};
+use resilin_core::message::{ShardOrder, ShardReport};
+use resilin_core::{Span, Time};
+use tokio::sync::oneshot;
+
+use super::common::Common;
+use super::{fleet, notes, shard, store};
+use crate::clock::{Alarm, Tick};
+
+/// A checkpoint that takes longer is given up; the store's own calls give up earlier.
+const PATIENCE: Span = Span::from_millis(60_000);
+
+/// The actor of the run's decisions.
+pub(super) struct JobActor {
+    common: Arc<Common>,
+    job: Job,
+    saver: Saver,
+    alarm: Alarm,
+    began: Time,
+    over: Option<oneshot::Sender<Outcome>>,
+}
+
+impl JobActor {
+    /// The actor; `over` gets the outcome once everybody was told.
+    pub(super) fn new(
+        common: Arc<Common>,
+        settings: Settings,
+        over: oneshot::Sender<Outcome>,
+    ) -> Self {
+        let rules = common.rules.clone();
+        let slices = rules.slices.slices();
+        Self {
+            saver: Saver::new(slices, settings.durable, rules.cut_interval, PATIENCE),
+            job: Job::new(rules, settings),
+            alarm: Alarm::default(),
+            began: common.clock.now(),
+            over: Some(over),
+            common,
+        }
+    }
+
+    fn job_event(&mut self, now: Time, event: job::Event) {
+        let mut effects = Vec::new();
+        self.job.step(now, event, &mut effects);
+        let mut records = Vec::new();
+        for effect in effects {
+            match effect {
+                job::Effect::Say(incarnation, says) => {
+                    self.common
+                        .peers()
+                        .fleet
+                        .do_send(fleet::Say(incarnation, says));
+                }
+                job::Effect::Order(order) => self.order(order),
+                job::Effect::Append(record) => records.push(record),
+                job::Effect::Close(outcome) => {
+                    self.append(std::mem::take(&mut records));
+                    self.close(now, outcome);
+                }
+                job::Effect::Over(outcome) => self.over(outcome),
+                job::Effect::Note(note) => notes::tell(&note, &self.job.status(now)),
+            }
+        }
+        self.append(records);
+    }
+
+    fn saver_event(&mut self, now: Time, event: saver::Event) {
+        let mut effects = Vec::new();
+        self.saver.step(now, event, &mut effects);
+        let store = &self.common.peers().store;
+        let mut news = Vec::new();
+        for effect in effects {
+            match effect {
+                saver::Effect::RequestCut => self.order(ShardOrder::RequestCut),
+                saver::Effect::Commit(step) => store.do_send(store::Commit(step)),
+                saver::Effect::Abandon(step) => store.do_send(store::Abandon(step)),
+                saver::Effect::CutOver(step) => self.order(ShardOrder::CutOver { step }),
+                saver::Effect::Durable(step) => news.push(job::Event::Durable(step)),
+                saver::Effect::Degraded(reason) => news.push(job::Event::Degraded(reason)),
+            }
+        }
+        for event in news {
+            self.job_event(now, event);
+        }
+    }
+
+    fn order(&self, order: ShardOrder) {
+        for shard in self.common.peers().shards.values() {
+            shard.do_send(shard::Order(order));
+        }
+    }
+
+    fn append(&self, records: Vec<Record>) {
+        if !records.is_empty() {
+            self.common.peers().store.do_send(store::Append(records));
+        }
+    }
+
+    fn close(&self, now: Time, outcome: Outcome) {
+        self.common.peers().store.do_send(store::Close {
+            outcome,
+            status: Box::new(self.job.status(now)),
+            saved: self.saver.saved(),
+            wall: now.since(self.began),
+        });
+    }
+
+    fn over(&mut self, outcome: Outcome) {
+        if let Some(over) = self.over.take() {
+            // The main thread waits for nothing else; if it is gone, so is the process.
+            let _ = over.send(outcome);
+        }
+    }
+
+    fn arm(&mut self, context: &mut Context<Self>, now: Time) {
+        let deadlines = [self.job.deadline(), self.saver.deadline()];
+        let next = deadlines.into_iter().flatten().min();
+        self.alarm.set(context, now, next);
+    }
+}
+
+impl Actor for JobActor {
+    type Context = Context<Self>;
+
+    fn started(&mut self, context: &mut Context<Self>) {
+        context.set_mailbox_capacity(self.common.mailbox());
+    }
+}
+
+/// News of a member.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct FromFleet(pub(super) Member);
+
+/// A shard reports.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct FromShard(pub(super) ShardReport);
+
+/// What became of a cut.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct FromStore(pub(super) saver::Event);
+
+/// What `Close` asked for is durable.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct Closed;
+
+/// An operator commands.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct Operator(pub(super) Command);
+
+/// What is there to see?
+#[derive(Message)]
+#[rtype(result = "Status")]
+pub(super) struct Look;
+
+impl Handler<FromFleet> for JobActor {
+    type Result = ();
+
+    fn handle(&mut self, FromFleet(member): FromFleet, context: &mut Context<Self>) {
+        let now = self.common.clock.now();
+        self.job_event(now, job::Event::Member(member));
+        self.arm(context, now);
+    }
+}
+
+impl Handler<FromShard> for JobActor {
+    type Result = ();
+
+    fn handle(&mut self, FromShard(report): FromShard, context: &mut Context<Self>) {
+        let now = self.common.clock.now();
+        self.job_event(now, job::Event::Shard(report));
+        self.arm(context, now);
+    }
+}
+
+impl Handler<FromStore> for JobActor {
+    type Result = ();
+
+    fn handle(&mut self, FromStore(event): FromStore, context: &mut Context<Self>) {
+        let now = self.common.clock.now();
+        self.saver_event(now, event);
+        self.arm(context, now);
+    }
+}
+
+impl Handler<Closed> for JobActor {
+    type Result = ();
+
+    fn handle(&mut self, _: Closed, _: &mut Context<Self>) {
+        self.job_event(self.common.clock.now(), job::Event::Closed);
+    }
+}
+
+impl Handler<Operator> for JobActor {
+    type Result = ();
+
+    fn handle(&mut self, Operator(command): Operator, context: &mut Context<Self>) {
+        let now = self.common.clock.now();
+        self.job_event(now, job::Event::Command(command));
+        self.arm(context, now);
+    }
+}
+
+impl Handler<Tick> for JobActor {
+    type Result = ();
+
+    fn handle(&mut self, _: Tick, context: &mut Context<Self>) {
+        self.alarm.rang();
+        let now = self.common.clock.now();
+        self.job_event(now, job::Event::Tick);
+        self.saver_event(now, saver::Event::Tick);
+        self.arm(context, now);
+    }
+}
+
+impl Handler<Look> for JobActor {
+    type Result = MessageResult<Look>;
+
+    fn handle(&mut self, _: Look, _: &mut Context<Self>) -> Self::Result {
+        MessageResult(self.job.status(self.common.clock.now()))
+    }
+}

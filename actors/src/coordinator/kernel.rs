@@ -1,0 +1,155 @@
+//! The arithmetic thread of one shard: it owns the slice's tensors and works off the arbiter, so
+//! that votes and pulls never wait behind a sum.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+
+use actix::Addr;
+use resilin_core::tree::Node;
+use resilin_core::vote::Action;
+use resilin_core::{SliceId, Step};
+use resilin_learn::kernel::{AppliedStep, BlockStats, PinnedSlice, SliceKernel};
+
+use super::common::Common;
+use super::shard::{Kernel, ShardActor};
+use super::store::{self, StoreActor};
+use crate::link::SharedValues;
+
+/// The machine has one sum or update under way, beside at most one cut and one buffer that comes
+/// back.
+const QUEUE: usize = 8;
+
+/// Something for the thread to do.
+pub(super) enum Work {
+    /// Sum the step's contributions.
+    Combine {
+        step: Step,
+        nodes: Vec<(Node, SharedValues)>,
+        weight: f64,
+    },
+    /// Make the next version.
+    Apply { step: Step, action: Action },
+    /// Copy the newest version for the store.
+    Cut(Step),
+    /// The store is done with a copy: its buffers are used again.
+    Reuse(Box<PinnedSlice>),
+}
+
+/// What the thread answers.
+pub(super) enum Answer {
+    Combined(Step, BlockStats),
+    Applied {
+        step: Step,
+        applied: AppliedStep,
+        weights: Arc<Vec<f32>>,
+    },
+}
+
+/// The sending end of a shard's arithmetic thread.
+#[derive(Clone)]
+pub(super) struct Hands(SyncSender<Work>);
+
+impl Hands {
+    /// Gives the thread something to do.
+    pub(super) fn give(&self, work: Work) {
+        self.0
+            .try_send(work)
+            .unwrap_or_else(|error| panic!("the arithmetic thread: {error}"));
+    }
+
+    /// Gives a copy's buffers back; they are only memory.
+    pub(super) fn reuse(&self, pinned: Box<PinnedSlice>) {
+        let _ = self.0.try_send(Work::Reuse(pinned));
+    }
+}
+
+/// The thread before it is started, so that the actor can hold its sending end.
+pub(super) struct Arithmetic {
+    slice: SliceId,
+    kernel: SliceKernel,
+    common: Arc<Common>,
+    work: Receiver<Work>,
+    hands: Hands,
+    spare: Option<Box<PinnedSlice>>,
+}
+
+impl Arithmetic {
+    pub(super) fn new(slice: SliceId, kernel: SliceKernel, common: Arc<Common>) -> (Self, Hands) {
+        let (sender, work) = sync_channel(QUEUE);
+        let hands = Hands(sender);
+        let arithmetic = Self {
+            slice,
+            kernel,
+            common,
+            work,
+            hands: hands.clone(),
+            spare: None,
+        };
+        (arithmetic, hands)
+    }
+
+    /// Starts the thread; it lives as long as the process.
+    pub(super) fn start(self, shard: Addr<ShardActor>) -> std::io::Result<()> {
+        let name = format!("slice-{}", self.slice);
+        let store = self.common.peers().store.clone();
+        let run = move || self.run(&shard, &store);
+        thread::Builder::new().name(name).spawn(run).map(drop)
+    }
+
+    fn run(mut self, shard: &Addr<ShardActor>, store: &Addr<StoreActor>) {
+        while let Ok(work) = self.work.recv() {
+            match work {
+                Work::Combine {
+                    step,
+                    nodes,
+                    weight,
+                } => {
+                    let stats = self.combine(step, &nodes, weight);
+                    drop(nodes);
+                    shard.do_send(Kernel(Answer::Combined(step, stats)));
+                }
+                Work::Apply { step, action } => {
+                    let answer = self.apply(step, action);
+                    shard.do_send(Kernel(answer));
+                }
+                Work::Cut(step) => store.do_send(self.cut(step)),
+                Work::Reuse(pinned) => self.spare = Some(pinned),
+            }
+        }
+    }
+
+    fn combine(&mut self, step: Step, nodes: &[(Node, SharedValues)], weight: f64) -> BlockStats {
+        let nodes: Vec<(Node, &[f32])> = nodes.iter().map(|(node, v)| (*node, &**v)).collect();
+        let with_samples = self.common.rules.sampling.with_samples(step);
+        self.kernel.combine(step, &nodes, &with_samples, weight)
+    }
+
+    fn apply(&mut self, step: Step, action: Action) -> Answer {
+        let applied = match action {
+            Action::Apply { scale } => self.kernel.apply(step, scale),
+            Action::Skip => self.kernel.skip(step),
+            Action::Halt => unreachable!("a halted step is not applied"),
+        };
+        let weights = self.kernel.weights(applied.version);
+        let weights = Arc::clone(weights.expect("the newest version is live"));
+        Answer::Applied {
+            step,
+            applied,
+            weights,
+        }
+    }
+
+    fn cut(&mut self, step: Step) -> store::Part {
+        assert_eq!(step, self.kernel.version(), "the newest version is cut");
+        let mut pinned = self.spare.take().unwrap_or_default();
+        self.kernel.pin(&mut pinned);
+        store::Part {
+            slice: self.slice,
+            step,
+            pinned,
+            digests: self.kernel.digests().to_vec(),
+            home: self.hands.clone(),
+        }
+    }
+}

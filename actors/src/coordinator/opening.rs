@@ -1,0 +1,278 @@
+//! The blocking half of a start: from a job file and a state directory to slices in memory.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use resilin_checkpoint::{History, Newest, Patience, Restored, Run, RunIdentity, StateDir};
+use resilin_core::handshake::{Expected, Fingerprint, Token};
+use resilin_core::job::Bits;
+use resilin_core::ledger::Record;
+use resilin_core::machine::Rules;
+use resilin_core::machine::job::Metrics;
+use resilin_core::{SliceId, Step, Timeline};
+use resilin_learn::dataset::Manifest;
+use resilin_learn::kernel::{SliceKernel, chain_line};
+use resilin_learn::numerics;
+use resilin_learn::registry::Registry;
+use resilin_learn::task::Task;
+
+use super::Options;
+use super::announce::Announcement;
+use super::common::manifests;
+use crate::clock::unix_seconds;
+use crate::exit::Exit;
+
+/// A run that is ready to be served.
+pub(super) struct Opening {
+    pub(super) task: Arc<Task>,
+    pub(super) rules: Rules,
+    /// Keeps the lock on the state.
+    pub(super) state: StateDir,
+    pub(super) state_path: PathBuf,
+    pub(super) run: Run,
+    pub(super) timeline: Timeline,
+    pub(super) base: Step,
+    pub(super) durable: Option<Step>,
+    pub(super) kernels: BTreeMap<SliceId, SliceKernel>,
+    pub(super) superseded: BTreeMap<Step, [u8; 32]>,
+    pub(super) metrics: BTreeMap<Step, Metrics>,
+    pub(super) expected: Expected,
+    pub(super) listen: String,
+    pub(super) api: String,
+    pub(super) token_file: Option<PathBuf>,
+}
+
+/// What opening came to.
+pub(super) enum Opened {
+    /// There is nothing left to do.
+    Finished(Announcement),
+    /// There is.
+    Ready(Box<Opening>),
+}
+
+/// Opens state and run; nobody is told of anything yet.
+pub(super) fn open(options: Options, registry: &Registry) -> Result<Opened, Exit> {
+    let task = registry.task(options.job.clone(), options.data.as_deref());
+    let task = Arc::new(task.map_err(|error| Exit::Usage(error.to_string()))?);
+    let numerics = check_numerics(task.job.run.bits)?;
+    let cluster = &task.job.cluster;
+    let listen = options.listen.unwrap_or_else(|| cluster.listen.clone());
+    let api = options.api.unwrap_or_else(|| cluster.api.clone());
+    for address in [&listen, &api] {
+        check_exposure(address, options.token.as_ref())?;
+    }
+
+    let state = StateDir::open(&options.state, Patience::default())?;
+    log_open(&state);
+    let reign = state.next_reign(unix_seconds())?;
+    let identity = RunIdentity {
+        name: task.job.run.name.clone(),
+        job: task.effective.clone(),
+    };
+    let opened = state.open_run(identity, options.start, unix_seconds())?;
+    if let Some(other) = &opened.other {
+        let keys = task.effective.differences(&other.job).join("; ");
+        tracing::info!(
+            keys,
+            "another job than the newest run of this name: a new run begins"
+        );
+    }
+    let run = opened.run;
+    let ended = run.record().finished.as_ref();
+    if let Some(report) = ended.and_then(|finished| finished.report.clone()) {
+        let directory = run.path().to_path_buf();
+        return Ok(Opened::Finished(Announcement::Finished {
+            directory,
+            report,
+        }));
+    }
+    let restored = newest(&run, &task)?;
+    let timeline = run.next_timeline()?;
+    let rules = task.rules(cluster.shards);
+    let base = restored.as_ref().map_or(Step(0), |r| r.manifest.step);
+    let kernels = kernels(&task, &rules, restored.as_ref())?;
+    let chain = chain_line(kernels.values().flat_map(SliceKernel::digests));
+    if restored.as_ref().is_some_and(|r| r.manifest.chain != chain) {
+        let text = format!(
+            "the checkpoint of step {base} has another chain line than its weights; remove it"
+        );
+        return Err(Exit::Damaged(text));
+    }
+    begin_branch(&run, reign, timeline, base, chain)?;
+    let history = run.history()?;
+    tracing::info!(step = base.0, %timeline, run = %rules.run, "run opened");
+    Ok(Opened::Ready(Box::new(Opening {
+        expected: Expected {
+            run: Some(rules.run),
+            token: options.token,
+            numerics,
+            data: Some(Fingerprint(task.data_digest())),
+        },
+        durable: restored.map(|restored| restored.manifest.step),
+        task,
+        rules,
+        state,
+        state_path: options.state,
+        run,
+        timeline,
+        base,
+        kernels,
+        superseded: history.lines_after(base),
+        metrics: metrics(&history),
+        listen,
+        api,
+        token_file: options.token_file,
+    })))
+}
+
+/// A run that promises bits needs a processor that makes them.
+fn check_numerics(bits: Bits) -> Result<Option<Fingerprint>, Exit> {
+    match bits {
+        Bits::On => {
+            numerics::check().map_err(Exit::Refused)?;
+            Ok(Some(Fingerprint(numerics::fingerprint())))
+        }
+        Bits::Off => Ok(None),
+    }
+}
+
+/// Other hosts may only come in with a token.
+fn check_exposure(address: &str, token: Option<&Token>) -> Result<(), Exit> {
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+    let host = host.trim_matches(['[', ']']);
+    let local = host == "localhost"
+        || host
+            .parse::<std::net::IpAddr>()
+            .is_ok_and(|ip| ip.is_loopback());
+    if local || token.is_some() {
+        return Ok(());
+    }
+    Err(Exit::Usage(format!(
+        "{address} can be reached from other hosts: give a token, or listen on 127.0.0.1"
+    )))
+}
+
+fn log_open(state: &StateDir) {
+    let report = state.report();
+    if let Some(aside) = &report.set_aside {
+        tracing::warn!(
+            cause = aside.why,
+            kept = aside.name,
+            "damaged records were set aside and rebuilt from the checkpoints"
+        );
+    }
+    for adopted in &report.adopted {
+        tracing::info!(
+            checkpoint = adopted,
+            "checkpoint taken up from its manifest"
+        );
+    }
+    for refused in &report.refused {
+        tracing::warn!(checkpoint = refused, "not a whole checkpoint");
+    }
+    for warning in &report.warnings {
+        tracing::warn!(warning, "opening the state");
+    }
+}
+
+fn newest(run: &Run, task: &Task) -> Result<Option<Restored>, Exit> {
+    let Newest { restored, skipped } = run.newest()?;
+    for skipped in skipped {
+        tracing::warn!(
+            checkpoint = skipped.name,
+            cause = skipped.why,
+            "checkpoint skipped"
+        );
+    }
+    let Some(restored) = restored else {
+        return Ok(None);
+    };
+    let manifest = &restored.manifest;
+    let manifests = manifests(task);
+    let (stored, here) = (digests(&manifest.data), digests(&manifests));
+    if stored != here {
+        return Err(Exit::Refused(format!(
+            "the run was trained on other rows (digests {}) than are here ({}); bring the same \
+             files, or start over with --fresh",
+            stored.join(", "),
+            here.join(", ")
+        )));
+    }
+    if manifest.layout != *task.layout {
+        let text = "the checkpoint is of another model: this program builds the job differently; \
+                    use the program that began the run, or start over with --fresh";
+        return Err(Exit::Refused(text.into()));
+    }
+    Ok(Some(restored))
+}
+
+/// What makes rows the same, whatever files they came from.
+fn digests(manifests: &[Manifest]) -> Vec<&str> {
+    manifests.iter().map(|rows| rows.digest.as_str()).collect()
+}
+
+fn kernels(
+    task: &Task,
+    rules: &Rules,
+    restored: Option<&Restored>,
+) -> Result<BTreeMap<SliceId, SliceKernel>, Exit> {
+    let initial = match restored {
+        Some(_) => Vec::new(),
+        None => task.initial_weights(),
+    };
+    let mut kernels = BTreeMap::new();
+    for slice in rules.slices.ids() {
+        let plan = task.slice_plan(rules.slices.range(slice));
+        let kernel = match restored {
+            None => {
+                let weights = initial[plan.values()].to_vec();
+                SliceKernel::new(plan, weights)
+            }
+            Some(restored) => {
+                let tensors = restored.load(plan.blocks.clone())?;
+                let step = restored.manifest.step;
+                SliceKernel::restore(plan, step, |name, _range, out| {
+                    let found = tensors.iter().find(|(stored, _)| stored == name);
+                    let lacks = || Exit::Damaged(format!("the checkpoint has no tensor {name}"));
+                    let (_, values) = found.ok_or_else(lacks)?;
+                    out.copy_from_slice(values);
+                    Ok::<(), Exit>(())
+                })?
+            }
+        };
+        kernels.insert(slice, kernel);
+    }
+    Ok(kernels)
+}
+
+fn begin_branch(
+    run: &Run,
+    reign: u64,
+    timeline: Timeline,
+    base: Step,
+    chain: [u8; 32],
+) -> Result<(), Exit> {
+    let mut records = vec![Record::Start { reign }, Record::Rollback { timeline, base }];
+    if base == Step(0) {
+        records.push(Record::Initial { timeline, chain });
+    }
+    run.append(&records)?;
+    run.sync_ledger()?;
+    Ok(())
+}
+
+/// The scores of versions up to the base.
+fn metrics(history: &History) -> BTreeMap<Step, Metrics> {
+    let metrics = history.evaluations().map(|scored| {
+        let metrics = Metrics {
+            version: scored.step,
+            epoch: scored.epoch,
+            rows: scored.rows,
+            correct: scored.correct,
+            loss_sum: scored.loss_sum,
+        };
+        (scored.step, metrics)
+    });
+    metrics.collect()
+}

@@ -1,0 +1,255 @@
+//! The actor of durable state. It has an arbiter, that is a thread, of its own, since every call
+//! blocks; the Saver's patience and the record store's own deadline bound how long it is waited for.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use actix::{Actor, Context, Handler, Message};
+use resilin_checkpoint::{Facts, Result, Run, Save, Set, SliceImage, StoreError};
+use resilin_core::ledger::Record;
+use resilin_core::machine::job::{Outcome, Status};
+use resilin_core::machine::saver::Event;
+use resilin_core::{SliceId, Span, Step};
+use resilin_learn::kernel::{Digest, PinnedSlice, chain_line};
+
+use super::common::{Common, manifests};
+use super::job;
+use super::kernel::Hands;
+
+mod close;
+
+/// Records that may wait for a full disk to have room again. Beyond, the ledger would lose lines,
+/// and the run starts again from its newest checkpoint instead.
+const BACKLOG: usize = 1 << 20;
+
+/// The actor of one run's state.
+pub(super) struct StoreActor {
+    common: Arc<Common>,
+    run: Run,
+    resumed: Option<Step>,
+    open: Option<Open>,
+    /// Records that could not be written yet, in order.
+    backlog: Vec<Record>,
+}
+
+/// A checkpoint being written.
+struct Open {
+    step: Step,
+    save: Save,
+    digests: BTreeMap<SliceId, Vec<Digest>>,
+}
+
+impl StoreActor {
+    /// The actor; `resumed` is the step that this life began from, if not the first.
+    pub(super) fn new(common: Arc<Common>, run: Run, resumed: Option<Step>) -> Self {
+        Self {
+            common,
+            run,
+            resumed,
+            open: None,
+            backlog: Vec::new(),
+        }
+    }
+
+    fn set(&self, step: Step) -> Set {
+        let Common {
+            task,
+            rules,
+            timeline,
+            map,
+            ..
+        } = &*self.common;
+        Set {
+            step,
+            timeline: *timeline,
+            map: *map,
+            slices: rules.slices,
+            layout: (*task.layout).clone(),
+            tensors: 1 + task.rule.optimizer.moments().len(),
+        }
+    }
+
+    fn write(&mut self, part: &Part) -> Result<()> {
+        let Part {
+            slice,
+            step,
+            pinned,
+            digests,
+            ..
+        } = part;
+        if self.open.as_ref().is_some_and(|open| open.step != *step) {
+            self.abandon();
+        }
+        if self.open.is_none() {
+            self.open = Some(Open {
+                step: *step,
+                save: self.run.begin(self.set(*step))?,
+                digests: BTreeMap::new(),
+            });
+        }
+        let open = self.open.as_mut().expect("just opened");
+        // After a cut that was given up, the part of its first try may still be the one that counts.
+        if open.digests.contains_key(slice) {
+            return Ok(());
+        }
+        let tensors: Vec<(&str, &[f32])> = pinned.tensors().collect();
+        let image = SliceImage {
+            slice: *slice,
+            blocks: self.common.rules.slices.range(*slice),
+            tensors: &tensors,
+        };
+        open.save.write_slice(&image)?;
+        open.digests.insert(*slice, digests.clone());
+        Ok(())
+    }
+
+    /// Ledger, manifest, commit record, in this order (PROTOCOL 26).
+    fn commit(&mut self, step: Step) -> Result<()> {
+        self.append(Vec::new())?;
+        let open = self.open.take().filter(|open| open.step == step);
+        let lacks = || StoreError::Refused(format!("the checkpoint of step {step} was given up"));
+        let Open { save, digests, .. } = open.ok_or_else(lacks)?;
+        let facts = Facts {
+            chain: chain_line(digests.values().flatten()),
+            data: manifests(&self.common.task),
+            finished: step == self.common.rules.last(),
+        };
+        save.seal(facts)?.commit().map(drop)
+    }
+
+    fn prune(&self) {
+        match self.run.prune(self.common.task.job.checkpoint.keep) {
+            Ok(pruned) => {
+                for warning in pruned.warnings {
+                    tracing::warn!(warning, "an old checkpoint was not deleted");
+                }
+            }
+            Err(error) => tracing::warn!(%error, "old checkpoints were not deleted"),
+        }
+    }
+
+    fn abandon(&mut self) {
+        if let Some(open) = self.open.take() {
+            open.save.abandon();
+        }
+    }
+
+    /// Appends what waits and `records`; what cannot be written waits.
+    fn append(&mut self, mut records: Vec<Record>) -> Result<()> {
+        self.backlog.append(&mut records);
+        if self.backlog.is_empty() {
+            return Ok(());
+        }
+        let result = self.run.append(&self.backlog);
+        if result.is_ok() {
+            self.backlog.clear();
+        }
+        assert!(
+            self.backlog.len() <= BACKLOG,
+            "the ledger cannot be written for {BACKLOG} records: see the warnings above"
+        );
+        result
+    }
+
+    fn tell(&self, event: Event) {
+        self.common.peers().job.do_send(job::FromStore(event));
+    }
+}
+
+impl Actor for StoreActor {
+    type Context = Context<Self>;
+
+    fn started(&mut self, context: &mut Context<Self>) {
+        context.set_mailbox_capacity(self.common.mailbox());
+    }
+}
+
+/// One slice's part of a cut.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct Part {
+    pub(super) slice: SliceId,
+    pub(super) step: Step,
+    pub(super) pinned: Box<PinnedSlice>,
+    /// Of the blocks of the version.
+    pub(super) digests: Vec<Digest>,
+    /// Where the copy's buffers go back to.
+    pub(super) home: Hands,
+}
+
+/// All parts of a cut are written.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct Commit(pub(super) Step);
+
+/// A cut is given up.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct Abandon(pub(super) Step);
+
+/// Records for the ledger.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct Append(pub(super) Vec<Record>);
+
+/// The run ends: write down how.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct Close {
+    pub(super) outcome: Outcome,
+    pub(super) status: Box<Status>,
+    /// Checkpoints made.
+    pub(super) saved: u64,
+    /// Length of this coordinator's life.
+    pub(super) wall: Span,
+}
+
+impl Handler<Part> for StoreActor {
+    type Result = ();
+
+    fn handle(&mut self, mut part: Part, _: &mut Context<Self>) {
+        let (slice, step) = (part.slice, part.step);
+        self.tell(Event::Begun(slice, step));
+        let event = match self.write(&part) {
+            Ok(()) => Event::Written(slice, step),
+            Err(error) => Event::Failed(step, error.to_string()),
+        };
+        part.pinned.release();
+        part.home.reuse(part.pinned);
+        self.tell(event);
+    }
+}
+
+impl Handler<Commit> for StoreActor {
+    type Result = ();
+
+    fn handle(&mut self, Commit(step): Commit, _: &mut Context<Self>) {
+        match self.commit(step) {
+            Ok(()) => {
+                self.tell(Event::Committed(step));
+                self.prune();
+            }
+            Err(error) => self.tell(Event::Failed(step, error.to_string())),
+        }
+    }
+}
+
+impl Handler<Abandon> for StoreActor {
+    type Result = ();
+
+    fn handle(&mut self, Abandon(step): Abandon, _: &mut Context<Self>) {
+        if self.open.as_ref().is_some_and(|open| open.step == step) {
+            self.abandon();
+        }
+    }
+}
+
+impl Handler<Append> for StoreActor {
+    type Result = ();
+
+    fn handle(&mut self, Append(records): Append, _: &mut Context<Self>) {
+        if let Err(error) = self.append(records) {
+            tracing::warn!(%error, waiting = self.backlog.len(), "the ledger cannot be written");
+        }
+    }
+}

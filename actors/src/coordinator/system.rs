@@ -1,0 +1,241 @@
+//! The living half: starts the actors, opens the ports, and waits for the end.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+use actix::{Actor, Arbiter};
+use resilin_checkpoint::StateDir;
+use resilin_core::job::Bits;
+use resilin_core::machine::job::{Command, Outcome, Settings};
+use resilin_core::machine::shard::Origin;
+use resilin_core::message::SliceView;
+use resilin_core::{MapNumber, SliceId, View};
+use resilin_learn::kernel::{SliceKernel, hex};
+use tokio::sync::oneshot;
+
+use super::accept::accept;
+use super::announce::{Announcement, Location};
+use super::common::{Common, Peers};
+use super::fleet::{self, FleetActor};
+use super::http;
+use super::job::{JobActor, Operator};
+use super::kernel::Arithmetic;
+use super::opening::Opening;
+use super::shard::{Begin, ShardActor};
+use super::store::StoreActor;
+use crate::clock::{Clock, Tick};
+use crate::exit::Exit;
+use crate::link::{Address, ListenOptions, Listener};
+use crate::process::Signals;
+
+/// The slice layout of a coordinator's life; it changes only with a restart so far (PROTOCOL 4).
+const MAP: MapNumber = MapNumber(1);
+
+/// Serves the run to its end.
+pub(super) fn serve(opening: Opening) -> Exit {
+    let served = actix::System::new().block_on(serve_async(opening));
+    served.unwrap_or_else(|exit| exit)
+}
+
+async fn serve_async(opening: Opening) -> Result<Exit, Exit> {
+    let mut signals = Signals::take()?;
+    let address = Address::from(opening.listen.as_str());
+    let listener = Listener::bind(&address, ListenOptions::default()).await;
+    let listener = listener.map_err(|error| Exit::Fault(error.to_string()))?;
+    let http = http::bind(&opening.api)?;
+    let views = views(&opening, listener.address())?;
+
+    let location = Location {
+        join: listener.address().to_string(),
+        api: http.address(),
+        run: opening.rules.run.to_string(),
+        pid: std::process::id(),
+        directory: opening.run.path().to_path_buf(),
+        token_file: opening.token_file.clone(),
+    };
+    let (state, state_path) = (opening.state_path.clone(), opening.state_path.clone());
+    let token = opening.expected.token.clone();
+    let (common, ended, _lock) = start(opening, views)?;
+    actix::spawn(accept(listener, Arc::clone(&common)));
+    let http = http.start(Arc::clone(&common), token, location.clone(), state_path)?;
+    location
+        .write(&state)
+        .map_err(|error| Exit::Fault(format!("cannot write below {}: {error}", state.display())))?;
+    Announcement::Ready(location).print();
+
+    let outcome = until_over(&common, ended, &mut signals).await;
+    // Members hear of the end before their links do.
+    let _ = common.peers().fleet.send(fleet::Flush).await;
+    http.stop().await;
+    Location::remove(&state);
+    Ok(exit(outcome, &common))
+}
+
+/// Makes a view for each slice and writes it down (PROTOCOL 3).
+fn views(opening: &Opening, address: &Address) -> Result<BTreeMap<SliceId, SliceView>, Exit> {
+    let mut views = BTreeMap::new();
+    for slice in opening.rules.slices.ids() {
+        let view = SliceView {
+            slice,
+            view: View::first(opening.timeline.reign),
+            address: address.to_string(),
+        };
+        opening.run.set_view(slice, &view)?;
+        views.insert(slice, view);
+    }
+    Ok(views)
+}
+
+type Started = (Arc<Common>, oneshot::Receiver<Outcome>, StateDir);
+
+/// Starts all actors, each on a thread of its own, and introduces them to each other.
+fn start(opening: Opening, views: BTreeMap<SliceId, SliceView>) -> Result<Started, Exit> {
+    let Opening {
+        task,
+        rules,
+        state,
+        run,
+        timeline,
+        base,
+        durable,
+        kernels,
+        superseded,
+        metrics,
+        expected,
+        ..
+    } = opening;
+    let settings = Settings {
+        timeline,
+        map: MAP,
+        views: views.values().cloned().collect(),
+        base,
+        superseded,
+        bits: task.job.run.bits == Bits::On,
+        metrics,
+        data: hex(&task.data_digest()),
+        workers: task.job.cluster.workers,
+        max_workers: task.job.cluster.max_workers,
+        wait_below_min: task.job.failure.wait_below_min,
+        min_workers: task.job.cluster.min_workers,
+        durable,
+    };
+    let common = Arc::new(Common {
+        task,
+        rules,
+        expected,
+        timeline,
+        map: MAP,
+        clock: Clock::start(),
+        peers: OnceLock::new(),
+    });
+    let (over, ended) = oneshot::channel();
+
+    let (shards, arithmetics) = start_shards(&common, kernels, &views);
+    let for_job = Arc::clone(&common);
+    let job = JobActor::start_in_arbiter(&Arbiter::new().handle(), move |_| {
+        JobActor::new(for_job, settings, over)
+    });
+    let for_fleet = Arc::clone(&common);
+    let fleet = FleetActor::start_in_arbiter(&Arbiter::new().handle(), move |_| {
+        FleetActor::new(for_fleet)
+    });
+    let for_store = Arc::clone(&common);
+    let store = StoreActor::start_in_arbiter(&Arbiter::new().handle(), move |_| {
+        StoreActor::new(for_store, run, durable)
+    });
+    let peers = Peers {
+        fleet,
+        job,
+        store,
+        shards,
+    };
+    assert!(
+        common.peers.set(peers).is_ok(),
+        "actors are introduced once"
+    );
+    for (slice, arithmetic) in arithmetics {
+        let shard = common.peers().shards[&slice].clone();
+        let started = arithmetic.start(shard);
+        started.map_err(|error| Exit::Fault(format!("cannot start a thread: {error}")))?;
+    }
+    for shard in common.peers().shards.values() {
+        shard.do_send(Begin);
+    }
+    // The machines begin to count time, also if nobody ever comes.
+    common.peers().job.do_send(Tick);
+    Ok((common, ended, state))
+}
+
+type Shards = (
+    BTreeMap<SliceId, actix::Addr<ShardActor>>,
+    BTreeMap<SliceId, Arithmetic>,
+);
+
+fn start_shards(
+    common: &Arc<Common>,
+    kernels: BTreeMap<SliceId, SliceKernel>,
+    views: &BTreeMap<SliceId, SliceView>,
+) -> Shards {
+    let (mut shards, mut arithmetics) = (BTreeMap::new(), BTreeMap::new());
+    for (slice, kernel) in kernels {
+        let origin = Origin {
+            slice,
+            timeline: common.timeline,
+            map: MAP,
+            view: views[&slice].view,
+            step: kernel.version(),
+        };
+        let weights = kernel.weights(kernel.version());
+        let weights = Arc::clone(weights.expect("the newest version is live"));
+        let (arithmetic, hands) = Arithmetic::new(slice, kernel, Arc::clone(common));
+        let for_shard = Arc::clone(common);
+        let shard = ShardActor::start_in_arbiter(&Arbiter::new().handle(), move |_| {
+            ShardActor::new(for_shard, origin, weights, hands)
+        });
+        shards.insert(slice, shard);
+        arithmetics.insert(slice, arithmetic);
+    }
+    (shards, arithmetics)
+}
+
+/// Waits for the outcome; the first signal asks for a stop, a second one for an end at once.
+async fn until_over(
+    common: &Common,
+    mut ended: oneshot::Receiver<Outcome>,
+    signals: &mut Signals,
+) -> Option<Outcome> {
+    tokio::select! {
+        outcome = &mut ended => return outcome.ok(),
+        () = signals.next() => tracing::info!("stopping at the next step"),
+    }
+    common.peers().job.do_send(Operator(Command::Stop));
+    tokio::select! {
+        outcome = &mut ended => outcome.ok(),
+        () = signals.next() => None,
+    }
+}
+
+fn exit(outcome: Option<Outcome>, common: &Common) -> Exit {
+    match outcome {
+        Some(Outcome::Finished) => Exit::Done,
+        Some(Outcome::Stopped(step)) => Exit::Stopped(step),
+        Some(Outcome::Halted { cause, .. }) => Exit::Fault(cause),
+        Some(Outcome::SaveFailed { durable, reason }) => {
+            let last = match durable {
+                Some(step) => format!("step {step} is the last durable one"),
+                None => "no step is durable".into(),
+            };
+            Exit::Fault(format!(
+                "the last checkpoint was not saved: {reason}; {last}"
+            ))
+        }
+        Some(Outcome::WaitedTooLong) => {
+            let wanted = common.task.job.cluster.min_workers;
+            Exit::WaitedTooLong(format!(
+                "fewer than {wanted} workers were ready for longer than wait_below_min; start \
+                 workers with `resilin worker --join`"
+            ))
+        }
+        None => Exit::Fault("ended by a second signal; start again to go on".into()),
+    }
+}

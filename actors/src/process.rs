@@ -1,0 +1,96 @@
+//! What every Resilin process does about its own end: a panic aborts, a parent's end is its own,
+//! and a signal asks for an orderly one.
+
+use std::io::{Read, Write};
+use std::panic;
+use std::thread;
+
+use resilin_checkpoint::OPENING_THREAD;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::exit::Exit;
+
+/// Whether a process outlives the one that started it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Parent {
+    /// It does; its standard input means nothing.
+    #[default]
+    Outlive,
+    /// The end of its standard input ends it at once, as if killed.
+    EndWith,
+}
+
+/// Makes every panic end the process after one line with its cause: an actor that panicked leaves a
+/// closed mailbox and a process that looks alive. Recovery is the same as after SIGKILL. The thread
+/// that opens the store is spared; it is caught.
+pub fn abort_on_panic() {
+    panic::set_hook(Box::new(|info| {
+        let thread = thread::current();
+        let name = thread.name().unwrap_or("unnamed");
+        if name == OPENING_THREAD {
+            return;
+        }
+        let place = info.location().map(ToString::to_string).unwrap_or_default();
+        let text = info.payload_as_str().unwrap_or("no message");
+        let line = format!(
+            "cause=\"panic: {}\" thread={name} at={place}\n",
+            one_line(text)
+        );
+        // Nothing is left to be done if standard error is closed.
+        let _ = std::io::stderr().write_all(line.as_bytes());
+        std::process::abort();
+    }));
+}
+
+fn one_line(text: &str) -> String {
+    text.replace(['\n', '\r'], " ").replace('"', "'")
+}
+
+/// Watches standard input, if the process ends with its parent.
+pub(crate) fn watch(parent: Parent) -> Result<(), Exit> {
+    match parent {
+        Parent::Outlive => return Ok(()),
+        Parent::EndWith => {}
+    }
+    let watch = || {
+        let mut input = std::io::stdin().lock();
+        let mut bytes = [0; 64];
+        // Whatever is written there is ignored; only the end counts.
+        while matches!(input.read(&mut bytes), Ok(1..)) {}
+        let own = rustix::process::getpid();
+        let _ = rustix::process::kill_process(own, rustix::process::Signal::KILL);
+        std::process::abort();
+    };
+    let thread = thread::Builder::new().name("parent".into());
+    match thread.spawn(watch) {
+        Ok(_detached) => Ok(()),
+        Err(error) => Err(Exit::Fault(format!("cannot start a thread: {error}"))),
+    }
+}
+
+/// SIGTERM and SIGINT: both ask for an orderly end.
+pub(crate) struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    /// Takes the signals over from the default, which kills.
+    pub(crate) fn take() -> Result<Self, Exit> {
+        let take = |kind| {
+            signal(kind).map_err(|error| Exit::Fault(format!("cannot take signals: {error}")))
+        };
+        Ok(Self {
+            terminate: take(SignalKind::terminate())?,
+            interrupt: take(SignalKind::interrupt())?,
+        })
+    }
+
+    /// The next of them.
+    pub(crate) async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}

@@ -1,0 +1,518 @@
+//! Shell of the Worker machine.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::{Actor, Arbiter, ArbiterHandle, AsyncContext, Context, Handler, Message};
+use resilin_core::frame::{DataHeader, Encoding, Kind};
+use resilin_core::handshake::Hello;
+use resilin_core::machine::Rules;
+use resilin_core::machine::worker::{Computed, Effect, Event, Exit as End, Worker};
+use resilin_core::message::{
+    CoordinatorSays, ShardSays, SliceView, TaskScore, Use, WorkerAsks, WorkerSays,
+};
+use resilin_core::{Incarnation, LinkId, MapNumber, SliceId, Step, Timeline};
+use resilin_learn::kernel::hex;
+use resilin_learn::task::Task;
+use tokio::sync::{mpsc, oneshot};
+
+use super::compute::{Crew, Sum};
+use super::data::{self, Dial};
+use super::tensors::{Arrivals, Sums};
+use crate::clock::{Alarm, Clock, Tick};
+use crate::exit::Exit;
+use crate::link::{BufferPool, LinkSender, OutTensor, SharedValues};
+
+/// Time for the last words on the control link.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// The actor of a worker process.
+pub(super) struct WorkerActor {
+    task: Arc<Task>,
+    rules: Rules,
+    machine: Worker,
+    clock: Clock,
+    alarm: Alarm,
+    hello: Hello,
+    host: String,
+    incarnation: Incarnation,
+    control: Option<LinkSender>,
+    data: ArbiterHandle,
+    slices: BTreeMap<SliceId, SliceLink>,
+    last_link: LinkId,
+    crew: Crew,
+    pool: BufferPool,
+    sums: Sums,
+    arrivals: Arrivals,
+    end: Option<oneshot::Sender<Exit>>,
+}
+
+/// A slice that is dialled; `out` while its link is open.
+struct SliceLink {
+    link: LinkId,
+    /// Dropped, it hangs up.
+    _hang_up: oneshot::Sender<()>,
+    out: Option<(LinkSender, mpsc::Sender<OutTensor>)>,
+}
+
+impl WorkerActor {
+    /// An actor for the task; `end` gets the way in which the process shall end.
+    pub(super) fn new(
+        task: Arc<Task>,
+        host: String,
+        hello: Hello,
+        end: oneshot::Sender<Exit>,
+    ) -> Result<Self, Exit> {
+        let rules = task.rules(task.job.cluster.shards);
+        let whole = task.layout.len() * size_of::<f32>();
+        // A sum for each partition, the versions of two steps, and one that is scored.
+        let pool = BufferPool::new(whole * (task.job.run.partitions as usize + 6));
+        Ok(Self {
+            machine: Worker::new(rules.clone(), hex(&task.data_digest())),
+            clock: Clock::start(),
+            alarm: Alarm::default(),
+            hello,
+            host,
+            incarnation: Incarnation::default(),
+            control: None,
+            data: Arbiter::new().handle(),
+            slices: BTreeMap::new(),
+            last_link: LinkId(0),
+            crew: Crew::new(pool.clone()),
+            pool,
+            sums: Sums::default(),
+            arrivals: Arrivals::default(),
+            end: Some(end),
+            task,
+            rules,
+        })
+    }
+
+    fn event(&mut self, event: Event, context: &mut Context<Self>) {
+        let now = self.clock.now();
+        let mut effects = Vec::new();
+        self.machine.step(now, event, &mut effects);
+        for effect in effects {
+            self.carry_out(effect, context);
+        }
+        self.alarm.set(context, now, self.machine.deadline());
+    }
+
+    fn carry_out(&mut self, effect: Effect, context: &mut Context<Self>) {
+        match effect {
+            Effect::Say(says) => self.say(&says),
+            Effect::Rejoin => {
+                if let Some(control) = self.control.take() {
+                    control.close("fenced");
+                }
+            }
+            Effect::Dial(view) => self.dial(view, context),
+            Effect::Hangup(slice) => drop(self.slices.remove(&slice)),
+            Effect::Ask(slice, asks) => self.ask(slice, asks),
+            Effect::Push {
+                view,
+                timeline,
+                map,
+                step,
+                computed,
+            } => self.push(&view, timeline, map, step, &computed),
+            Effect::Compute {
+                timeline,
+                step,
+                nodes,
+            } => {
+                let weights = self.arrivals.whole(Use::Train, step, &self.pool);
+                self.crew.evaluate(timeline, step, nodes, weights);
+            }
+            Effect::Score {
+                timeline,
+                version,
+                tasks,
+            } => {
+                let weights = self.arrivals.whole(Use::Evaluate, version, &self.pool);
+                self.crew.score(timeline, version, tasks, weights);
+            }
+            Effect::Forget(purpose, step) => self.arrivals.forget(purpose, step),
+            Effect::Free(tensor) => self.sums.free(tensor),
+            Effect::Exit(End::Done) => self.exit(Exit::Done),
+            Effect::Exit(End::Refused(cause)) => self.exit(Exit::Refused(cause)),
+        }
+    }
+
+    fn say(&self, says: &WorkerSays) {
+        let Some(control) = &self.control else {
+            return;
+        };
+        if let Err(error) = control.send_control(says) {
+            tracing::debug!(%error, "a control message was not sent");
+        }
+    }
+
+    fn dial(&mut self, view: SliceView, context: &Context<Self>) {
+        self.last_link = self.last_link.next();
+        let (hang_up, hung_up) = oneshot::channel();
+        let slice = view.slice;
+        let blocks = self.rules.slices.range(slice);
+        let dial = Dial {
+            link: self.last_link,
+            view,
+            hello: Hello {
+                incarnation: Some(self.incarnation),
+                ..self.hello.clone()
+            },
+            host: self.host.clone(),
+            values: self.task.layout.values(blocks).len() as u64,
+            in_flight: self.task.job.cluster.in_flight,
+            pool: self.pool.clone(),
+        };
+        self.data
+            .spawn(data::keep(dial, context.address(), hung_up));
+        let (link, _hang_up, out) = (self.last_link, hang_up, None);
+        let dialled = SliceLink {
+            link,
+            _hang_up,
+            out,
+        };
+        self.slices.insert(slice, dialled);
+    }
+
+    fn ask(&mut self, slice: SliceId, asks: WorkerAsks) {
+        let WorkerAsks::Pull { step, purpose, .. } = asks;
+        self.arrivals.ask(slice, step, purpose);
+        let out = self
+            .slices
+            .get(&slice)
+            .and_then(|dialled| dialled.out.as_ref());
+        // What is not sent is asked for again by the machine.
+        if let Some((sender, _)) = out
+            && let Err(error) = sender.send_control(&asks)
+        {
+            tracing::debug!(%slice, %error, "a pull was not sent");
+        }
+    }
+
+    fn push(
+        &self,
+        view: &SliceView,
+        timeline: Timeline,
+        map: MapNumber,
+        step: Step,
+        computed: &Computed,
+    ) {
+        let blocks = self.rules.slices.range(view.slice);
+        let values = self.task.layout.values(blocks.clone());
+        let tensor = OutTensor {
+            header: DataHeader {
+                run: self.rules.run,
+                kind: Kind::Gradient,
+                timeline,
+                map,
+                view: view.view,
+                incarnation: self.incarnation,
+                sequence: 0,
+                step,
+                based_on: None,
+                node: Some(computed.node),
+                blocks,
+                offset: 0,
+                total: 0,
+                encoding: Encoding::F32,
+                samples: computed.samples,
+                weight: computed.weight,
+                loss_sum: computed.loss_sum,
+            },
+            values: self.sums.get(computed.tensor).part(values),
+        };
+        let dialled = self.slices.get(&view.slice);
+        if let Some((_, pushes)) = dialled.and_then(|dialled| dialled.out.as_ref())
+            && pushes.try_send(tensor).is_err()
+        {
+            tracing::debug!(slice = %view.slice, "a contribution waits for room");
+        }
+    }
+
+    fn exit(&mut self, exit: Exit) {
+        let Some(end) = self.end.take() else {
+            return;
+        };
+        let control = self.control.clone();
+        actix::spawn(async move {
+            if let Some(control) = control {
+                let _ = tokio::time::timeout(LAST_WORDS, control.flush()).await;
+            }
+            let _ = end.send(exit);
+        });
+    }
+
+    /// Whether a message is of the link that the slice has now.
+    fn is_current(&self, slice: SliceId, link: LinkId) -> bool {
+        self.slices
+            .get(&slice)
+            .is_some_and(|dialled| dialled.link == link)
+    }
+}
+
+impl Actor for WorkerActor {
+    type Context = Context<Self>;
+
+    fn started(&mut self, context: &mut Context<Self>) {
+        context.set_mailbox_capacity(self.task.job.cluster.mailbox);
+        let started = self.crew.start(&self.task, &context.address());
+        if let Err(error) = started {
+            self.exit(Exit::Fault(format!("cannot start a thread: {error}")));
+        }
+    }
+}
+
+/// The coordinator said welcome on a control link.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct Linked {
+    pub(super) sender: LinkSender,
+    pub(super) incarnation: Incarnation,
+}
+
+/// The control link is gone.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct Orphaned;
+
+/// The coordinator speaks.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct Told(pub(super) CoordinatorSays);
+
+/// The link to a slice is open.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct Opened {
+    pub(super) link: LinkId,
+    pub(super) slice: SliceId,
+    pub(super) sender: LinkSender,
+    /// Contributions, sent as there is room.
+    pub(super) pushes: mpsc::Sender<OutTensor>,
+}
+
+/// The link to a slice is gone.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct SliceGone {
+    pub(super) link: LinkId,
+    pub(super) slice: SliceId,
+}
+
+/// A slice speaks.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct Heard {
+    pub(super) link: LinkId,
+    pub(super) slice: SliceId,
+    pub(super) says: ShardSays,
+}
+
+/// A slice's weights are here.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct Arrived {
+    pub(super) link: LinkId,
+    pub(super) slice: SliceId,
+    pub(super) timeline: Timeline,
+    pub(super) step: Step,
+    pub(super) values: SharedValues,
+}
+
+/// A node is evaluated.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct Evaluated {
+    pub(super) timeline: Timeline,
+    pub(super) step: Step,
+    pub(super) sum: Sum,
+    pub(super) last: bool,
+}
+
+/// A range of test rows is scored.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct Scored {
+    pub(super) timeline: Timeline,
+    pub(super) version: Step,
+    pub(super) task: u32,
+    pub(super) score: TaskScore,
+}
+
+/// Rows cannot be read, or do not fit the model.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct Failed(pub(super) String);
+
+/// A signal: leave in peace.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct Terminate;
+
+impl Handler<Linked> for WorkerActor {
+    type Result = ();
+
+    fn handle(&mut self, linked: Linked, context: &mut Context<Self>) {
+        self.control = Some(linked.sender);
+        self.incarnation = linked.incarnation;
+        self.event(Event::Welcomed(linked.incarnation), context);
+    }
+}
+
+impl Handler<Orphaned> for WorkerActor {
+    type Result = ();
+
+    fn handle(&mut self, _: Orphaned, context: &mut Context<Self>) {
+        self.control = None;
+        self.event(Event::Orphaned, context);
+    }
+}
+
+impl Handler<Told> for WorkerActor {
+    type Result = ();
+
+    fn handle(&mut self, Told(says): Told, context: &mut Context<Self>) {
+        self.event(Event::Told(says), context);
+    }
+}
+
+impl Handler<Opened> for WorkerActor {
+    type Result = ();
+
+    fn handle(&mut self, opened: Opened, context: &mut Context<Self>) {
+        let slice = opened.slice;
+        let dialled = self.slices.get_mut(&slice);
+        if let Some(dialled) = dialled.filter(|dialled| dialled.link == opened.link) {
+            dialled.out = Some((opened.sender, opened.pushes));
+            self.event(Event::SliceUp(slice), context);
+        }
+    }
+}
+
+impl Handler<SliceGone> for WorkerActor {
+    type Result = ();
+
+    fn handle(&mut self, gone: SliceGone, context: &mut Context<Self>) {
+        let dialled = self.slices.get_mut(&gone.slice);
+        if let Some(dialled) = dialled.filter(|dialled| dialled.link == gone.link) {
+            dialled.out = None;
+            self.event(Event::SliceDown(gone.slice), context);
+        }
+    }
+}
+
+impl Handler<Heard> for WorkerActor {
+    type Result = ();
+
+    fn handle(&mut self, heard: Heard, context: &mut Context<Self>) {
+        let Heard { link, slice, says } = heard;
+        if self.is_current(slice, link) {
+            self.event(Event::Heard(slice, says), context);
+        }
+    }
+}
+
+impl Handler<Arrived> for WorkerActor {
+    type Result = ();
+
+    fn handle(&mut self, arrived: Arrived, context: &mut Context<Self>) {
+        let Arrived {
+            link,
+            slice,
+            timeline,
+            step,
+            values,
+        } = arrived;
+        if !self.is_current(slice, link) {
+            return;
+        }
+        for purpose in self.arrivals.arrived(slice, step, &values) {
+            let event = Event::Weights {
+                slice,
+                timeline,
+                step,
+                purpose,
+            };
+            self.event(event, context);
+        }
+    }
+}
+
+impl Handler<Evaluated> for WorkerActor {
+    type Result = ();
+
+    fn handle(&mut self, evaluated: Evaluated, context: &mut Context<Self>) {
+        let Evaluated {
+            timeline,
+            step,
+            sum,
+            last,
+        } = evaluated;
+        let outcome = sum.result.outcome;
+        let computed = Computed {
+            node: sum.node,
+            tensor: self.sums.insert(sum.values),
+            samples: outcome.samples,
+            weight: outcome.weight,
+            loss_sum: outcome.loss_sum,
+            non_finite: sum.result.non_finite,
+        };
+        let event = Event::Computed {
+            timeline,
+            step,
+            computed,
+            last,
+        };
+        self.event(event, context);
+    }
+}
+
+impl Handler<Scored> for WorkerActor {
+    type Result = ();
+
+    fn handle(&mut self, scored: Scored, context: &mut Context<Self>) {
+        let Scored {
+            timeline,
+            version,
+            task,
+            score,
+        } = scored;
+        let event = Event::Scored {
+            timeline,
+            version,
+            task,
+            score,
+        };
+        self.event(event, context);
+    }
+}
+
+impl Handler<Failed> for WorkerActor {
+    type Result = ();
+
+    fn handle(&mut self, Failed(cause): Failed, _: &mut Context<Self>) {
+        self.exit(Exit::Fault(cause));
+    }
+}
+
+impl Handler<Terminate> for WorkerActor {
+    type Result = ();
+
+    fn handle(&mut self, _: Terminate, context: &mut Context<Self>) {
+        self.event(Event::Terminate, context);
+    }
+}
+
+impl Handler<Tick> for WorkerActor {
+    type Result = ();
+
+    fn handle(&mut self, _: Tick, context: &mut Context<Self>) {
+        self.alarm.rang();
+        let threads = self.task.job.cluster.compute_threads;
+        let samples_per_s = self.crew.samples_per_s(threads);
+        self.event(Event::Tick { samples_per_s }, context);
+    }
+}

@@ -1,0 +1,240 @@
+//! The compute threads: gradients of nodes first, scores of test rows when there is nothing else.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread;
+use std::time::Instant;
+
+use actix::Addr;
+use resilin_core::message::TaskScore;
+use resilin_core::tree::Node;
+use resilin_core::{Step, Timeline};
+use resilin_learn::kernel::{EvaluateError, Evaluator, NodeResult, Which, score_range};
+use resilin_learn::task::Task;
+
+use super::actor::{Evaluated, Failed, Scored, WorkerActor};
+use super::tensors::Whole;
+use crate::link::{BufferPool, SharedValues};
+
+/// Compute time after which older measurements count half, in seconds.
+const MEMORY: f64 = 2.0;
+
+/// The threads' common desk.
+#[derive(Clone)]
+pub(super) struct Crew(Arc<Desk>);
+
+struct Desk {
+    queue: Mutex<Queue>,
+    more: Condvar,
+    speed: Mutex<Speed>,
+    pool: BufferPool,
+}
+
+#[derive(Default)]
+struct Queue {
+    nodes: VecDeque<(Arc<Batch>, Node)>,
+    scores: VecDeque<(Arc<Scoring>, u32)>,
+}
+
+/// Nodes of one step.
+struct Batch {
+    timeline: Timeline,
+    step: Step,
+    weights: Whole,
+    left: Mutex<usize>,
+}
+
+/// Tasks on one version.
+struct Scoring {
+    timeline: Timeline,
+    version: Step,
+    weights: Whole,
+}
+
+enum Work {
+    Evaluate(Arc<Batch>, Node),
+    Score(Arc<Scoring>, u32),
+}
+
+#[derive(Clone, Copy, Default)]
+struct Speed {
+    samples: f64,
+    seconds: f64,
+}
+
+/// One evaluated node, before it has a handle.
+pub(super) struct Sum {
+    pub(super) node: Node,
+    pub(super) values: SharedValues,
+    pub(super) result: NodeResult,
+}
+
+impl Crew {
+    /// Threads are started by [`Self::start`].
+    pub(super) fn new(pool: BufferPool) -> Self {
+        Self(Arc::new(Desk {
+            queue: Mutex::default(),
+            more: Condvar::new(),
+            speed: Mutex::default(),
+            pool,
+        }))
+    }
+
+    /// Starts `[cluster] compute_threads` threads; they live as long as the process.
+    pub(super) fn start(&self, task: &Arc<Task>, worker: &Addr<WorkerActor>) -> io::Result<()> {
+        for number in 0..task.job.cluster.compute_threads {
+            let (desk, worker) = (Arc::clone(&self.0), worker.clone());
+            let evaluator = Evaluator::new(Arc::clone(task));
+            let task = Arc::clone(task);
+            thread::Builder::new()
+                .name(format!("compute-{number}"))
+                .spawn(move || desk.work(&task, evaluator, &worker))?;
+        }
+        Ok(())
+    }
+
+    /// Queues nodes of a step.
+    pub(super) fn evaluate(
+        &self,
+        timeline: Timeline,
+        step: Step,
+        nodes: Vec<Node>,
+        weights: Whole,
+    ) {
+        let left = Mutex::new(nodes.len());
+        let batch = Arc::new(Batch {
+            timeline,
+            step,
+            weights,
+            left,
+        });
+        let work = nodes.into_iter().map(|node| (Arc::clone(&batch), node));
+        self.0.queue().nodes.extend(work);
+        self.0.more.notify_all();
+    }
+
+    /// Queues tasks on a version.
+    pub(super) fn score(&self, timeline: Timeline, version: Step, tasks: Vec<u32>, weights: Whole) {
+        let scoring = Arc::new(Scoring {
+            timeline,
+            version,
+            weights,
+        });
+        let work = tasks.into_iter().map(|task| (Arc::clone(&scoring), task));
+        self.0.queue().scores.extend(work);
+        self.0.more.notify_all();
+    }
+
+    /// Samples a second that these threads evaluate when they do; 0 when unknown.
+    pub(super) fn samples_per_s(&self, threads: u16) -> f64 {
+        let Speed { samples, seconds } = *self.0.speed();
+        if seconds > 0.0 {
+            samples / seconds * f64::from(threads)
+        } else {
+            0.0
+        }
+    }
+}
+
+impl Desk {
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().expect("a panic ends the process")
+    }
+
+    fn speed(&self) -> MutexGuard<'_, Speed> {
+        self.speed.lock().expect("a panic ends the process")
+    }
+
+    fn next(&self) -> Work {
+        let mut queue = self.queue();
+        loop {
+            if let Some((batch, node)) = queue.nodes.pop_front() {
+                return Work::Evaluate(batch, node);
+            }
+            if let Some((scoring, task)) = queue.scores.pop_front() {
+                return Work::Score(scoring, task);
+            }
+            queue = self.more.wait(queue).expect("a panic ends the process");
+        }
+    }
+
+    fn work(&self, task: &Task, mut evaluator: Evaluator, worker: &Addr<WorkerActor>) {
+        loop {
+            let done = match self.next() {
+                Work::Evaluate(batch, node) => {
+                    self.evaluate(task, &mut evaluator, &batch, node, worker)
+                }
+                Work::Score(scoring, number) => {
+                    score(task, &mut evaluator, &scoring, number, worker)
+                }
+            };
+            if let Err(error) = done {
+                worker.do_send(Failed(error.to_string()));
+                return;
+            }
+        }
+    }
+
+    fn evaluate(
+        &self,
+        task: &Task,
+        evaluator: &mut Evaluator,
+        batch: &Batch,
+        node: Node,
+        worker: &Addr<WorkerActor>,
+    ) -> Result<(), EvaluateError> {
+        let began = Instant::now();
+        let mut values = self.pool.take(task.layout.len());
+        let weights = batch.weights.get();
+        let result = evaluator.evaluate(weights, batch.step, node, &mut values)?;
+        self.measured(result.outcome.samples, began.elapsed().as_secs_f64());
+        let sum = Sum {
+            node,
+            values: values.share(),
+            result,
+        };
+        // Under the lock, so that the message that says `last` is the last one.
+        let mut left = batch.left.lock().expect("a panic ends the process");
+        *left -= 1;
+        worker.do_send(Evaluated {
+            timeline: batch.timeline,
+            step: batch.step,
+            sum,
+            last: *left == 0,
+        });
+        Ok(())
+    }
+
+    fn measured(&self, samples: u64, seconds: f64) {
+        let mut speed = self.speed();
+        speed.samples += samples as f64;
+        speed.seconds += seconds;
+        if speed.seconds > MEMORY {
+            speed.samples /= 2.0;
+            speed.seconds /= 2.0;
+        }
+    }
+}
+
+fn score(
+    task: &Task,
+    evaluator: &mut Evaluator,
+    scoring: &Scoring,
+    number: u32,
+    worker: &Addr<WorkerActor>,
+) -> Result<(), EvaluateError> {
+    let range = score_range(Which::Test.rows(task), number);
+    let score = evaluator.score(scoring.weights.get(), Which::Test, range)?;
+    worker.do_send(Scored {
+        timeline: scoring.timeline,
+        version: scoring.version,
+        task: number,
+        score: TaskScore {
+            rows: score.rows,
+            correct: score.correct,
+            loss_sum: score.loss_sum,
+        },
+    });
+    Ok(())
+}

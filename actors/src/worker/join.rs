@@ -1,0 +1,133 @@
+//! The life of a worker process: dial, build the job, work, and redial whenever the coordinator is
+//! lost, for as long as that makes sense.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::{Actor, Addr};
+use resilin_core::Span;
+use resilin_core::handshake::Fingerprint;
+use resilin_core::job::{Document, Job};
+use resilin_core::message::{CoordinatorSays, Welcome, WorkerSays};
+use resilin_learn::registry::Registry;
+use resilin_learn::task::Task;
+use tokio::sync::oneshot;
+
+use super::actor::{Linked, Orphaned, Terminate, Told, WorkerActor};
+use super::control::{Control, Dialler};
+use super::{Options, REDIAL_LIMIT};
+use crate::clock::duration;
+use crate::exit::Exit;
+use crate::link::{Inbox, LinkSender, Received};
+use crate::process::Signals;
+
+/// Serves until the end.
+pub(super) async fn serve(options: Options, registry: Arc<Registry>) -> Result<Exit, Exit> {
+    let mut signals = Signals::take()?;
+    let limit = options.redial_limit;
+    let mut dialler = Dialler::new(&options.join, options.token, limit.unwrap_or(REDIAL_LIMIT));
+    let first = async {
+        let control = dialler.dial().await?;
+        let task = build(&registry, &control, options.data).await?;
+        Ok::<_, Exit>((control, Arc::new(task)))
+    };
+    let (control, task) = tokio::select! {
+        first = first => first?,
+        () = signals.next() => return Ok(Exit::Done),
+    };
+    dialler.data = Some(Fingerprint(task.data_digest()));
+    dialler.limit = limit.unwrap_or(task.job.failure.redial_limit);
+
+    let (end, mut ended) = oneshot::channel();
+    let actor = WorkerActor::new(task, dialler.host().into(), dialler.hello(), end);
+    let worker = actor?.start();
+    let mut joined = std::pin::pin!(stay_joined(dialler, control, worker.clone()));
+    loop {
+        tokio::select! {
+            exit = &mut ended => {
+                return Ok(exit.unwrap_or_else(|_| Exit::Fault("the worker actor is gone".into())));
+            }
+            exit = &mut joined => return Ok(exit),
+            () = signals.next() => worker.do_send(Terminate),
+        }
+    }
+}
+
+/// Feeds the actor from one control link after the other; returns when there is no use in dialling.
+async fn stay_joined(
+    mut dialler: Dialler,
+    mut control: Control,
+    worker: Addr<WorkerActor>,
+) -> Exit {
+    loop {
+        let Control {
+            sender,
+            inbox,
+            welcome: Welcome { incarnation, .. },
+        } = control;
+        let linked = Linked {
+            sender,
+            incarnation,
+        };
+        // The actor lives as long as the process.
+        let _ = worker.send(linked).await;
+        let cause = read(inbox, &worker).await;
+        tracing::info!(cause, "control link lost; dialling again");
+        let _ = worker.send(Orphaned).await;
+        control = match dialler.dial().await {
+            Ok(control) => control,
+            Err(exit) => return exit,
+        };
+    }
+}
+
+async fn read(mut inbox: Inbox, worker: &Addr<WorkerActor>) -> String {
+    loop {
+        match inbox.next().await {
+            Received::Control(message) => match message.decode::<CoordinatorSays>() {
+                Ok(says) => {
+                    let _ = worker.send(Told(says)).await;
+                }
+                Err(error) => return error.to_string(),
+            },
+            Received::Tensor { .. } => return "a tensor on a control link".into(),
+            Received::Closed(cause) => return cause.to_string(),
+        }
+    }
+}
+
+/// Builds the job off this thread; heartbeats go on meanwhile, since reading rows takes its time.
+async fn build(
+    registry: &Arc<Registry>,
+    control: &Control,
+    data: Option<PathBuf>,
+) -> Result<Task, Exit> {
+    let text = control.welcome.job.clone();
+    let parse = |text: &str| Document::parse(text).map_err(|error| Exit::Usage(error.to_string()));
+    let job = Job::read(&mut parse(&text)?).map_err(|error| Exit::Usage(error.to_string()))?;
+    let document = parse(&text)?;
+    let registry = Arc::clone(registry);
+    let build = tokio::task::spawn_blocking(move || registry.task(document, data.as_deref()));
+    tokio::select! {
+        built = build => match built {
+            Ok(task) => task.map_err(|error| Exit::Usage(error.to_string())),
+            Err(error) => Err(Exit::Fault(format!("building the job failed: {error}"))),
+        },
+        never = beat(&control.sender, job.failure.lease) => match never {},
+    }
+}
+
+async fn beat(sender: &LinkSender, lease: Span) -> std::convert::Infallible {
+    let pause: Duration = duration(lease.part(4));
+    loop {
+        tokio::time::sleep(pause).await;
+        let beat = WorkerSays::Heartbeat {
+            generation: None,
+            step: None,
+            samples_per_s: 0.0,
+        };
+        // A link that is gone is noticed when the job is built.
+        let _ = sender.send_control(&beat);
+    }
+}

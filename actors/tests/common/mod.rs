@@ -1,0 +1,212 @@
+//! Real processes for tests: the test program starts itself in a role. Everything has a deadline,
+//! and no process outlives the test that started it.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use resilin_actors::coordinator::{self, Announcement, Location, Report};
+use resilin_actors::process::Parent;
+use resilin_actors::worker;
+use resilin_checkpoint::Start;
+use resilin_core::Span;
+use resilin_core::handshake::Token;
+use resilin_core::job::Document;
+use resilin_learn::registry::Registry;
+
+/// Longer than anything here takes, on a busy machine too.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
+
+const ROLE: &str = "RESILIN_TEST_ROLE";
+const JOB: &str = "RESILIN_TEST_JOB";
+const STATE: &str = "RESILIN_TEST_STATE";
+const ADDRESS: &str = "RESILIN_TEST_ADDRESS";
+const TOKEN: &str = "RESILIN_TEST_TOKEN";
+
+/// A job whose model is not convex and has dropout, on shuffled rows, in blocks that shards share,
+/// with clipping and an uneven last microbatch.
+pub(crate) fn job(steps: u64, shards: u16) -> String {
+    format!(
+        "[run]\nname = \"test\"\nsteps = {steps}\nbatch = 96\npartitions = 12\nblock = 256\n\
+         clip_norm = 1.0\nevaluate_every = 1\n[cluster]\nshards = {shards}\n\
+         [checkpoint]\nevery_steps = 7\nevery_seconds = 0\n[failure]\ndrain_grace = 5\n\
+         [data]\nname = \"digits\"\n[model]\nname = \"mlp\"\nhidden = [24]\ndropout = 0.1\n\
+         [optimizer]\nname = \"adam\"\n"
+    )
+}
+
+pub(crate) fn registry() -> Registry {
+    Registry::default().data("digits", resilin_data::sources::digits)
+}
+
+/// What a child process of the test program does; returns in the test program itself.
+pub(crate) fn play_role() {
+    let Ok(role) = std::env::var(ROLE) else {
+        return;
+    };
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .with_max_level(tracing::Level::DEBUG)
+        .init();
+    let given = |name| std::env::var(name).ok();
+    let token = given(TOKEN).map(Token::new);
+    let exit = match role.as_str() {
+        "coordinator" => {
+            let options = coordinator::Options {
+                job: Document::parse(&given(JOB).unwrap()).unwrap(),
+                state: given(STATE).unwrap().into(),
+                data: None,
+                listen: given(ADDRESS),
+                api: None,
+                token,
+                token_file: None,
+                start: Start::Resume,
+                parent: Parent::EndWith,
+            };
+            coordinator::run(options, &registry())
+        }
+        "worker" => {
+            let options = worker::Options {
+                join: given(ADDRESS).unwrap(),
+                token,
+                data: None,
+                redial_limit: Some(Span::from_millis(10_000)),
+                parent: Parent::EndWith,
+            };
+            worker::run(options, Arc::new(registry()))
+        }
+        other => panic!("no role {other}"),
+    };
+    eprintln!("exit: {exit}");
+    std::process::exit(exit.code().into());
+}
+
+/// A child that is killed when it is dropped.
+pub(crate) struct Process {
+    child: Child,
+    _stdin: Option<ChildStdin>,
+    lines: Receiver<String>,
+    errors: Receiver<String>,
+}
+
+fn lines(stream: impl std::io::Read + Send + 'static) -> Receiver<String> {
+    let (send, receive) = channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(stream).lines().map_while(Result::ok) {
+            if send.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    receive
+}
+
+impl Process {
+    fn start(role: &str, settings: &[(&str, &str)]) -> Self {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "a_child_plays_its_role", "--nocapture"])
+            .env(ROLE, role)
+            .envs(settings.iter().copied())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        Self {
+            _stdin: child.stdin.take(),
+            lines: lines(child.stdout.take().unwrap()),
+            errors: lines(child.stderr.take().unwrap()),
+            child,
+        }
+    }
+
+    /// A coordinator; `settings` are pairs for its environment beside job and state.
+    pub(crate) fn coordinator(job: &str, state: &Path, listen: &str, token: Option<&str>) -> Self {
+        let state = state.to_str().unwrap();
+        let mut settings = vec![(JOB, job), (STATE, state), (ADDRESS, listen)];
+        settings.extend(token.map(|token| (TOKEN, token)));
+        Self::start("coordinator", &settings)
+    }
+
+    pub(crate) fn worker(join: &str, token: Option<&str>) -> Self {
+        let mut settings = vec![(ADDRESS, join)];
+        settings.extend(token.map(|token| (TOKEN, token)));
+        Self::start("worker", &settings)
+    }
+
+    /// The next announcement of a coordinator.
+    pub(crate) fn announcement(&self) -> Announcement {
+        let until = Instant::now() + DEADLINE;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let Ok(line) = self.lines.recv_timeout(left) else {
+                let errors: Vec<String> = self.errors.try_iter().collect();
+                panic!("no announcement; standard error: {errors:#?}");
+            };
+            // The test harness writes to standard output too.
+            if let Some(at) = line.find('{') {
+                return serde_json::from_str(&line[at..]).unwrap();
+            }
+        }
+    }
+
+    pub(crate) fn ready(&self) -> Location {
+        match self.announcement() {
+            Announcement::Ready(location) => location,
+            other => panic!("not ready: {other:?}"),
+        }
+    }
+
+    pub(crate) fn over(&self) -> Report {
+        match self.announcement() {
+            Announcement::Over { report, .. } => *report,
+            other => panic!("not over: {other:?}"),
+        }
+    }
+
+    /// SIGKILL.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// SIGTERM.
+    pub(crate) fn terminate(&self) {
+        let pid = i32::try_from(self.child.id()).unwrap();
+        let pid = rustix::process::Pid::from_raw(pid).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    }
+
+    /// The exit code and what was written to standard error.
+    pub(crate) fn end(&mut self) -> (i32, String) {
+        let until = Instant::now() + DEADLINE;
+        let mut errors = Vec::new();
+        // Standard error ends with the process.
+        while let Ok(line) = self
+            .errors
+            .recv_timeout(until.saturating_duration_since(Instant::now()))
+        {
+            errors.push(line);
+        }
+        let errors = errors.join("\n");
+        match self.child.try_wait().unwrap() {
+            Some(status) => (status.code().unwrap_or(-1), errors),
+            None if Instant::now() < until => {
+                let status = self.child.wait().unwrap();
+                (status.code().unwrap_or(-1), errors)
+            }
+            None => panic!("still alive after {DEADLINE:?}: {errors}"),
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

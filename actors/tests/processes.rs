@@ -1,0 +1,191 @@
+//! Coordinator and workers as real processes on loopback, against the serial oracle.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use common::{DEADLINE, Process, job, play_role, registry};
+use resilin_actors::coordinator::{Announcement, Location, RunStatus};
+use resilin_checkpoint::{History, LEDGER, RealFiles};
+use resilin_core::Step;
+use resilin_core::job::Document;
+use resilin_learn::kernel::{hex, weights_sha256};
+use resilin_learn::reference::{self, Progress};
+
+const ANY: &str = "127.0.0.1:0";
+
+#[test]
+fn a_child_plays_its_role() {
+    play_role();
+}
+
+/// Every chain line and the final weights of a job, trained in this process.
+struct Oracle {
+    chain: Vec<(Step, String)>,
+    weights: String,
+    accuracy: f64,
+}
+
+fn oracle(job: &str) -> Oracle {
+    let task = registry()
+        .task(Document::parse(job).unwrap(), None)
+        .unwrap();
+    let mut chain = BTreeMap::new();
+    let trained = reference::run(&Arc::new(task), |progress| match progress {
+        Progress::Start { chain: line } => drop(chain.insert(Step(0), hex(&line))),
+        Progress::Step(step) => drop(chain.insert(step.version, hex(&step.chain))),
+        Progress::Epoch { .. } => {}
+    })
+    .unwrap();
+    let test = trained.test.unwrap();
+    Oracle {
+        chain: chain.into_iter().collect(),
+        weights: hex(&weights_sha256(&trained.weights)),
+        accuracy: test.correct.unwrap() as f64 / test.rows as f64,
+    }
+}
+
+fn chain(directory: &Path) -> Vec<(Step, String)> {
+    let history = History::read(&RealFiles, &directory.join(LEDGER)).unwrap();
+    let lines = history.chain().unwrap().into_iter();
+    lines.map(|(step, line)| (step, hex(&line))).collect()
+}
+
+#[test]
+fn two_workers_make_the_bits_of_the_oracle() {
+    let (state, job) = (tempfile::tempdir().unwrap(), job(60, 2));
+    let expected = oracle(&job);
+    let mut coordinator = Process::coordinator(&job, state.path(), ANY, None);
+    let location = coordinator.ready();
+    let mut workers: Vec<Process> = (0..2)
+        .map(|_| Process::worker(&location.join, None))
+        .collect();
+    let report = coordinator.over();
+    assert_eq!(coordinator.end().0, 0);
+    for worker in &mut workers {
+        let (code, errors) = worker.end();
+        assert_eq!(code, 0, "{errors}");
+    }
+    assert_eq!(chain(&location.directory), expected.chain);
+    assert_eq!(report.weights_sha256, Some(expected.weights));
+    assert_eq!(report.test_accuracy, Some(expected.accuracy));
+    assert_eq!((report.steps, report.outcome.as_str()), (60, "finished"));
+
+    let again = Process::coordinator(&job, state.path(), ANY, None);
+    match again.announcement() {
+        Announcement::Finished { report: kept, .. } => {
+            assert_eq!(kept, serde_json::to_value(&report).unwrap());
+        }
+        other => panic!("a finished run went on: {other:?}"),
+    }
+}
+
+/// Waits for the step to be committed, as the HTTP interface tells it.
+fn wait_for_step(location: &Location, step: u64) {
+    let until = Instant::now() + DEADLINE;
+    while status(location).job.step.0 < step {
+        assert!(Instant::now() < until, "step {step} did not come");
+    }
+}
+
+fn status(location: &Location) -> RunStatus {
+    let url = format!("http://{}/v1/status", location.api);
+    let answer = ureq::get(url).call().unwrap();
+    answer.into_body().read_json().unwrap()
+}
+
+#[test]
+fn a_killed_worker_and_its_replacement_change_no_bit() {
+    let (state, job) = (tempfile::tempdir().unwrap(), job(300, 3));
+    let expected = oracle(&job);
+    let mut coordinator = Process::coordinator(&job, state.path(), ANY, None);
+    let location = coordinator.ready();
+    let mut killed = Process::worker(&location.join, None);
+    let mut survivor = Process::worker(&location.join, None);
+    wait_for_step(&location, 20);
+    killed.kill();
+    let mut replacement = Process::worker(&location.join, None);
+    let report = coordinator.over();
+    assert_eq!(coordinator.end().0, 0);
+    assert_eq!((survivor.end().0, replacement.end().0), (0, 0));
+    assert_eq!(chain(&location.directory), expected.chain);
+    assert_eq!(report.weights_sha256, Some(expected.weights));
+    assert_eq!((report.workers_joined, report.workers_lost), (3, 1));
+}
+
+#[test]
+fn a_stopped_run_goes_on_with_other_workers_and_shards() {
+    let state = tempfile::tempdir().unwrap();
+    let expected = oracle(&job(300, 1));
+    let mut coordinator = Process::coordinator(&job(300, 3), state.path(), ANY, None);
+    let location = coordinator.ready();
+    let mut workers: Vec<Process> = (0..3)
+        .map(|_| Process::worker(&location.join, None))
+        .collect();
+    wait_for_step(&location, 30);
+    coordinator.terminate();
+    let stopped = coordinator.over();
+    assert_eq!(coordinator.end().0, 6);
+    for worker in &mut workers {
+        assert_eq!(worker.end().0, 0);
+    }
+    assert_eq!(stopped.outcome, "stopped");
+    assert!((30..300).contains(&stopped.steps), "{stopped:?}");
+
+    let mut coordinator = Process::coordinator(&job(300, 2), state.path(), ANY, None);
+    let location = coordinator.ready();
+    let mut worker = Process::worker(&location.join, None);
+    let report = coordinator.over();
+    assert_eq!((coordinator.end().0, worker.end().0), (0, 0));
+    assert_eq!(report.resumed_from_step, Some(stopped.steps));
+    assert_eq!(chain(&location.directory), expected.chain);
+    assert_eq!(report.weights_sha256, Some(expected.weights));
+    let rows = 1438 * 300 / 15;
+    assert_eq!(report.samples, rows, "every row once an epoch");
+}
+
+#[test]
+fn a_killed_coordinator_comes_back_where_it_was_and_replays() {
+    let (state, job) = (tempfile::tempdir().unwrap(), job(300, 2));
+    let expected = oracle(&job);
+    let mut coordinator = Process::coordinator(&job, state.path(), ANY, None);
+    let location = coordinator.ready();
+    let mut worker = Process::worker(&location.join, None);
+    wait_for_step(&location, 40);
+    coordinator.kill();
+    let mut coordinator = Process::coordinator(&job, state.path(), &location.join, None);
+    assert_eq!(coordinator.ready().join, location.join);
+    let report = coordinator.over();
+    assert_eq!((coordinator.end().0, worker.end().0), (0, 0));
+    assert_eq!(chain(&location.directory), expected.chain);
+    assert_eq!(report.weights_sha256, Some(expected.weights));
+    let resumed = report.resumed_from_step.unwrap();
+    assert!(resumed >= 35 && resumed.is_multiple_of(7), "{resumed}");
+}
+
+#[test]
+fn who_does_not_belong_is_refused_with_a_reason() {
+    let (state, job) = (tempfile::tempdir().unwrap(), job(60, 1));
+    let coordinator = Process::coordinator(&job, state.path(), ANY, Some("open sesame"));
+    let location = coordinator.ready();
+    let (code, errors) = Process::worker(&location.join, Some("open barley")).end();
+    assert_eq!(code, 3, "{errors}");
+    assert!(errors.contains("wrong token"), "{errors}");
+    let (code, errors) = Process::worker(&location.join, None).end();
+    assert_eq!(code, 3, "{errors}");
+    assert!(errors.contains("a token is needed"), "{errors}");
+    let url = format!("http://{}/v1/status", location.api);
+    let refused = ureq::get(&url).call().unwrap_err();
+    assert!(matches!(refused, ureq::Error::StatusCode(401)), "{refused}");
+
+    let (code, errors) = Process::coordinator(&job, state.path(), ANY, None).end();
+    assert_eq!(code, 3, "{errors}");
+    assert!(errors.contains("in use by process"), "{errors}");
+    let other = tempfile::tempdir().unwrap();
+    let (code, errors) = Process::coordinator(&job, other.path(), &location.join, None).end();
+    assert_eq!(code, 1, "{errors}");
+    assert!(errors.contains("in use by another process"), "{errors}");
+}
