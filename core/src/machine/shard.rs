@@ -434,10 +434,7 @@ impl Shard {
         } else {
             self.with_samples = self.rules.sampling.with_samples(self.step);
         }
-        if self.pinned.is_none() && self.rules.evaluated(self.step) {
-            self.pinned = Some(self.step);
-            effects.push(Effect::Pin(self.step));
-        }
+        self.pin(effects);
         self.progress(effects);
         let due: Vec<_> = self
             .pulls
@@ -448,6 +445,14 @@ impl Shard {
         for (step, link, purpose) in due {
             self.pulls.remove(&(step, link, purpose));
             self.pull(link, step, purpose, effects);
+        }
+    }
+
+    /// Keeps the newest version if it is to be scored and no other is.
+    fn pin(&mut self, effects: &mut Vec<Effect>) {
+        if self.pinned.is_none() && self.rules.evaluated(self.step) {
+            self.pinned = Some(self.step);
+            effects.push(Effect::Pin(self.step));
         }
     }
 

@@ -42,17 +42,21 @@ pub(super) struct Evaluation {
 }
 
 impl Job {
-    /// Begins once every slice keeps the version.
+    /// Begins once every slice keeps the version. One that was past it before an earlier evaluation
+    /// had ended never will: the others let go of it then.
     pub(super) fn begin_evaluation(&mut self, effects: &mut Vec<Effect>) {
-        let mut pins = self.slices.values().map(|slice| slice.pinned);
-        let Some(version) = pins.next().flatten() else {
+        let mut slices = self.slices.values();
+        let pinned = slices.clone().filter_map(|slice| slice.pinned).min();
+        let Some(version) = pinned.filter(|_| self.evaluation.is_none()) else {
             return;
         };
-        if pins.any(|pin| pin != Some(version)) || self.evaluation.is_some() {
+        let mut others = slices.clone().filter(|s| s.pinned != Some(version));
+        let missed = others.any(|slice| slice.step > version);
+        if missed || self.metrics.contains_key(&version) {
+            effects.push(Effect::Order(ShardOrder::Evaluated { version }));
             return;
         }
-        if self.metrics.contains_key(&version) {
-            effects.push(Effect::Order(ShardOrder::Evaluated { version }));
+        if slices.any(|slice| slice.pinned != Some(version)) {
             return;
         }
         let open = (0..self.rules.evaluation_tasks)

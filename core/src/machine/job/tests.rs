@@ -396,6 +396,18 @@ fn test_rows_are_shared_out_counted_once_and_added_in_task_order() {
 }
 
 #[test]
+fn a_version_that_one_slice_could_not_keep_is_let_go_by_the_others() {
+    let mut bench = Bench::with_workers(1);
+    bench.advance(4);
+    let let_go = Effect::Order(ShardOrder::Evaluated { version: Step(4) });
+    assert!(!bench.shard(0, 4, &[], Some(4), false).contains(&let_go));
+    // The other still kept an earlier version as it went through 4.
+    bench.committed(0, 4);
+    bench.committed(1, 4);
+    assert!(bench.shard(1, 5, &[], None, false).contains(&let_go));
+}
+
+#[test]
 fn a_non_finite_leaf_is_believed_only_twice() {
     let mut bench = Bench::with_workers(2);
     // Both hold something from step 1 on.

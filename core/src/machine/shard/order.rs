@@ -27,6 +27,10 @@ impl Shard {
                 if self.pinned == Some(version) {
                     self.pinned = None;
                     effects.push(Effect::Unpin(version));
+                    // The last version is scored even if an evaluation was under way as it came.
+                    if self.step == self.rules.last() && version != self.step {
+                        self.pin(effects);
+                    }
                     self.progress(effects);
                 }
             }

@@ -37,6 +37,10 @@ struct Bench {
 
 impl Bench {
     fn new(slices: u16) -> Self {
+        Self::with(rules(slices))
+    }
+
+    fn with(rules: Rules) -> Self {
         let origin = Origin {
             slice: SliceId(0),
             timeline: Timeline::first(1),
@@ -44,7 +48,7 @@ impl Bench {
             view: View::first(1),
             step: Step(0),
         };
-        let shard = Shard::new(rules(slices), origin, &mut Vec::new());
+        let shard = Shard::new(rules, origin, &mut Vec::new());
         let mut bench = Self {
             shard,
             effects: Vec::new(),
@@ -414,5 +418,24 @@ fn a_withheld_leaf_is_decided_without_a_root() {
     assert_eq!(
         bench.push(0, 0, 1, 2)[1],
         answer(0, 0, 1, Verdict::StaleStep)
+    );
+}
+
+#[test]
+fn the_last_version_is_kept_once_an_earlier_evaluation_is_over() {
+    let mut bench = Bench::with(Rules {
+        evaluate_every: Some(2),
+        ..rules(1)
+    });
+    bench.commit();
+    assert!(bench.commit().contains(&Effect::Pin(Step(2))));
+    assert!(!bench.commit().contains(&Effect::Pin(Step(3))));
+    assert_eq!(
+        bench.order(ShardOrder::Evaluated { version: Step(2) }),
+        vec![Effect::Unpin(Step(2)), Effect::Pin(Step(3))]
+    );
+    assert_eq!(
+        bench.order(ShardOrder::Evaluated { version: Step(3) }),
+        vec![Effect::Unpin(Step(3))]
     );
 }
