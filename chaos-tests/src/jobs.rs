@@ -2,15 +2,14 @@
 //! uneven last microbatch. Noise matters: on clean convex data rounding differences die out.
 
 use std::fmt::Write;
+use std::path::Path;
 use std::sync::Arc;
 
-use resilin_core::job::{Document, Key, Section};
+use resilin_core::job::{Document, JobError, Key, Section};
 use resilin_core::random;
-use resilin_learn::dataset::{
-    Batch, DataError, Dataset, Manifest, Split, TargetKind, Targets,
-};
-use resilin_learn::registry::{DataContext, Registry};
-use resilin_learn::task::{Task, TaskError};
+use resilin_learn::dataset::{Batch, DataError, Dataset, Manifest, Split, TargetKind, Targets};
+use resilin_learn::registry::Registry;
+use resilin_learn::task::Task;
 
 /// What differs between the jobs of the tests.
 #[derive(Clone, Debug, PartialEq)]
@@ -140,22 +139,27 @@ impl Spec {
 }
 
 const CLASSES: u32 = 5;
+const SEED: u64 = 11;
 
 const ROWS: Key = Key::bits("rows", "", "Training rows.");
 const TEST_ROWS: Key = Key::bits("test_rows", "", "Test rows.");
 const WIDTH: Key = Key::bits("width", "", "Values in a row.");
-const POISON: Key = Key::bits("poison", "", "A training row with a NaN; 2^32 - 1 for none.");
+const POISON: Key = Key::bits(
+    "poison",
+    "",
+    "A training row with a NaN; 2^32 - 1 for none.",
+);
 
-fn noise(section: &mut Section<'_>, context: &DataContext) -> Result<Split, TaskError> {
+fn noise(section: &mut Section<'_>, _: Option<&Path>) -> Result<Split, JobError> {
     let mut number = |key: &Key| {
         let value = section.integer(key, None, 0..=i64::from(u32::MAX))?;
-        Ok::<u32, TaskError>(u32::try_from(value).expect("in range"))
+        Ok::<u32, JobError>(u32::try_from(value).expect("in range"))
     };
     let (rows, test_rows) = (number(&ROWS)?, number(&TEST_ROWS)?);
     let (width, poison) = (number(&WIDTH)?, number(&POISON)?);
-    let train = Noise::new(context.seed, rows, width, Some(poison));
+    let train = Noise::new(SEED, rows, width, Some(poison));
     let test = (test_rows > 0)
-        .then(|| Arc::new(Noise::new(context.seed + 1, test_rows, width, None)) as Arc<dyn Dataset>);
+        .then(|| Arc::new(Noise::new(SEED + 1, test_rows, width, None)) as Arc<dyn Dataset>);
     Ok(Split {
         train: Arc::new(train),
         test,

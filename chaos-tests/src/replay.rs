@@ -45,6 +45,15 @@ impl Seeds {
         let _named = Named(replay(seed));
         Sim::new(self.oracle(seed), &Schedule::random(seed)).run()
     }
+
+    /// Runs a seed and tells all that happens on standard error.
+    ///
+    /// # Errors
+    /// The invariant that it breaks.
+    pub fn trace(&mut self, seed: u64) -> Result<Ended, Violation> {
+        let schedule = Schedule::random(seed);
+        Sim::new(self.oracle(seed), &schedule).traced().run()
+    }
 }
 
 /// The command that shows a random seed again.

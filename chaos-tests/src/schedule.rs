@@ -1,8 +1,8 @@
 //! Faults as data: what goes wrong, and when.
 
+use resilin_core::Step;
 use resilin_core::random::{Key, Purpose, Stream};
 use resilin_core::time::Span;
-use resilin_core::Step;
 
 /// One thing that goes wrong, or that an operator does. Numbers choose among what is there at that
 /// moment, modulo its count.

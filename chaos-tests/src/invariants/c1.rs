@@ -3,7 +3,6 @@
 
 use super::{Fact, Invariant, World, ensure};
 
-#[derive(Default)]
 pub(super) struct Whole;
 
 impl Invariant for Whole {

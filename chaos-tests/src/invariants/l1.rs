@@ -26,9 +26,8 @@ impl Invariant for Ends {
                 let failure = &task.job.failure;
                 // The slowest worker alone, and a grace for the stop and the last save each.
                 let steps = Span::from_millis(100).times(task.total_steps);
-                let bound = Span(
-                    failure.lease.times(LEASES).0 + failure.drain_grace.times(2).0 + steps.0,
-                );
+                let bound =
+                    Span(failure.lease.times(LEASES).0 + failure.drain_grace.times(2).0 + steps.0);
                 if let Some(quiet) = self.quiet {
                     return ensure(now.since(quiet) <= bound, || {
                         format!("no end {bound} after faults were over")

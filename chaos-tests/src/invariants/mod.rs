@@ -140,7 +140,7 @@ impl<'a> Checker<'a> {
                 Box::new(r1::Once::default()),
                 Box::new(r2::Together::default()),
                 Box::new(r3::Bits),
-                Box::new(c1::Whole::default()),
+                Box::new(c1::Whole),
                 Box::new(c2::Kept::default()),
                 Box::new(e1::Scores),
                 Box::new(l1::Ends::default()),

@@ -229,6 +229,7 @@ impl Sim<'_> {
             Local::Shard(slice, event) => self.shard(slice, event),
             Local::Slice(slice, says) => self.slice_says(slice, says),
             Local::Order(slice, order) => self.shard(slice, shard::Event::Order(order)),
+            Local::Command(command) => self.job(job::Event::Command(command)),
             Local::Report(report) => self.job(job::Event::Shard(report)),
             Local::Written(slice, step) => self.written(slice, step),
             Local::Durable(step) => self.store_commit(step),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use resilin_core::ledger;
-use resilin_core::machine::shard;
+use resilin_core::machine::{job, shard};
 use resilin_core::message::{
     CoordinatorSays, ShardOrder, ShardReport, ShardSays, SliceSays, Use, WorkerAsks, WorkerSays,
 };
@@ -78,6 +78,8 @@ pub(super) enum Local {
     Shard(SliceId, shard::Event),
     Slice(SliceId, SliceSays),
     Order(SliceId, ShardOrder),
+    /// An operator commands.
+    Command(job::Command),
     Report(ShardReport),
     /// A slice's file is durable, or not.
     Written(SliceId, Step),

@@ -4,7 +4,7 @@ use resilin_core::machine::{job, worker};
 use resilin_core::time::Span;
 use resilin_core::{LinkId, Step};
 
-use super::events::{End, Happening};
+use super::events::{End, Happening, Local};
 use super::{Checked, Sim};
 use crate::invariants::Fact;
 use crate::schedule::{Fault, When};
@@ -25,6 +25,7 @@ impl Sim<'_> {
     }
 
     pub(super) fn fault(&mut self, index: usize) -> Checked {
+        self.tell_of("fault", &self.schedule.faults[index]);
         match self.schedule.faults[index].1.clone() {
             Fault::Kill(pick) => self.kill(pick, Death::Reset),
             Fault::Vanish(pick) => self.kill(pick, Death::Silent),
@@ -43,7 +44,7 @@ impl Sim<'_> {
                     let host = self.hosts.get_mut(&id).expect("just picked");
                     host.leaving = true;
                     let member = host.incarnation;
-                    return self.command(job::Command::Drain(member));
+                    self.soon(1, 2, Local::Command(job::Command::Drain(member)));
                 }
             }
             Fault::KillCoordinator(down) => self.kill_coordinator(down),
@@ -74,14 +75,9 @@ impl Sim<'_> {
                 }
             }
             Fault::StoreFails(lasts) => self.store_fails = self.now + lasts,
-            Fault::Stop => return self.command(job::Command::Stop),
+            Fault::Stop => self.soon(1, 2, Local::Command(job::Command::Stop)),
         }
         Ok(())
-    }
-
-    fn command(&mut self, command: job::Command) -> Checked {
-        self.job(job::Event::Command(command))?;
-        self.settled()
     }
 
     fn pick_host(&self, pick: u32) -> Option<u32> {

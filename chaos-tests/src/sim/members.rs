@@ -11,8 +11,41 @@ use super::plant::Plant;
 use super::{Checked, Sim, codec};
 use crate::invariants::Fact;
 
+/// A message from machine to machine within the coordinator.
+#[derive(Clone, Debug)]
+pub(super) enum Inside {
+    Fleet(fleet::Event),
+    Job(job::Event),
+}
+
 impl Sim<'_> {
     pub(super) fn fleet(&mut self, event: fleet::Event) -> Checked {
+        self.inside(Inside::Fleet(event))
+    }
+
+    pub(super) fn job(&mut self, event: job::Event) -> Checked {
+        self.inside(Inside::Job(event))
+    }
+
+    /// Machines speak to each other through mailboxes: what one says while its effects are carried
+    /// out comes after them, or a later generation would be told before an earlier one.
+    fn inside(&mut self, event: Inside) -> Checked {
+        self.mailbox.push_back(event);
+        if self.mailbox.len() > 1 {
+            return Ok(());
+        }
+        while let Some(next) = self.mailbox.front().cloned() {
+            match next {
+                Inside::Fleet(event) => self.step_fleet(event)?,
+                Inside::Job(event) => self.step_job(event)?,
+            }
+            self.mailbox.pop_front();
+        }
+        Ok(())
+    }
+
+    fn step_fleet(&mut self, event: fleet::Event) -> Checked {
+        self.tell_of("fleet <-", &event);
         let mut effects = Vec::new();
         if let Some(coordinator) = self.coordinator.as_mut() {
             coordinator.fleet.step(self.now, event, &mut effects);
@@ -27,23 +60,23 @@ impl Sim<'_> {
                     self.send(link, End::Worker, Packet::Told(says));
                 }
                 fleet::Effect::Close(link) => self.close(link, End::Coordinator),
-                fleet::Effect::Member(member) => {
-                    if let fleet::Member::Down(incarnation, _) = &member {
-                        self.checker.see(&Fact::Down(*incarnation))?;
-                    }
-                    self.job(job::Event::Member(member))?;
-                }
+                fleet::Effect::Member(member) => self.job(job::Event::Member(member))?,
             }
         }
         Ok(())
     }
 
-    pub(super) fn job(&mut self, event: job::Event) -> Checked {
+    fn step_job(&mut self, event: job::Event) -> Checked {
+        if let job::Event::Member(fleet::Member::Down(incarnation, _)) = &event {
+            self.checker.see(&Fact::Down(*incarnation))?;
+        }
+        self.tell_of("job <-", &event);
         let mut effects = Vec::new();
         if let Some(coordinator) = self.coordinator.as_mut() {
             coordinator.job.step(self.now, event, &mut effects);
         }
         for effect in effects {
+            self.tell_of("job    ->", &effect);
             self.job_effect(effect)?;
         }
         Ok(())
@@ -129,6 +162,7 @@ impl Sim<'_> {
     }
 
     pub(super) fn saver(&mut self, event: saver::Event) -> Checked {
+        self.tell_of("saver <-", &event);
         let mut effects = Vec::new();
         if let Some(coordinator) = self.coordinator.as_mut() {
             coordinator.saver.step(self.now, event, &mut effects);
@@ -180,8 +214,19 @@ impl Sim<'_> {
             self.close(link, End::Coordinator);
         }
         let more = self.leg + 1 < self.schedule.legs.len();
-        if matches!(outcome, Outcome::Stopped(_)) && more {
-            self.leg += 1;
+        let resumed = match outcome {
+            Outcome::Stopped(_) if more => {
+                self.leg += 1;
+                true
+            }
+            // The operator makes room and starts the same command again.
+            Outcome::SaveFailed { .. } => true,
+            Outcome::Stopped(_)
+            | Outcome::Finished
+            | Outcome::Halted { .. }
+            | Outcome::WaitedTooLong => false,
+        };
+        if resumed {
             let hosts: Vec<u32> = self.hosts.keys().copied().collect();
             for host in hosts {
                 self.end_worker(host);

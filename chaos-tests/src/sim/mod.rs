@@ -12,7 +12,8 @@ mod shards;
 mod store;
 mod workers;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt::{Debug, Display};
 
 use resilin_core::LinkId;
 use resilin_core::machine::Rules;
@@ -25,10 +26,11 @@ use crate::oracle::Oracle;
 use crate::schedule::{Schedule, Weather, When};
 
 pub use plant::Plant;
-pub use store::Store;
+pub use store::{Store, Tensors};
 
 use coordinator::Coordinator;
 use events::{Happening, Queue};
+use members::Inside;
 use network::Link;
 use workers::Host;
 
@@ -74,6 +76,7 @@ pub struct Sim<'a> {
     oracle: &'a Oracle,
     schedule: &'a Schedule,
     plant: Option<Plant>,
+    trace: bool,
     rules: Rules,
     stream: Stream,
     now: Time,
@@ -83,6 +86,7 @@ pub struct Sim<'a> {
     hosts: BTreeMap<u32, Host>,
     next_host: u32,
     coordinator: Option<Coordinator>,
+    mailbox: VecDeque<Inside>,
     coordinator_frozen: Time,
     life: u32,
     leg: usize,
@@ -107,6 +111,7 @@ impl<'a> Sim<'a> {
             oracle,
             schedule,
             plant: None,
+            trace: false,
             rules,
             stream: Key {
                 clock: 1,
@@ -120,6 +125,7 @@ impl<'a> Sim<'a> {
             hosts: BTreeMap::new(),
             next_host: 0,
             coordinator: None,
+            mailbox: VecDeque::new(),
             coordinator_frozen: Time(0),
             life: 0,
             leg: 0,
@@ -140,6 +146,20 @@ impl<'a> Sim<'a> {
     pub fn planted(mut self, plant: Plant) -> Self {
         self.plant = Some(plant);
         self
+    }
+
+    /// The same with every message and every effect told on standard error.
+    #[must_use]
+    pub fn traced(mut self) -> Self {
+        self.trace = true;
+        self
+    }
+
+    /// One line of the trace.
+    fn tell_of(&self, who: impl Display, what: impl Debug) {
+        if self.trace {
+            eprintln!("{:9.3} ms {who} {what:?}", self.now.0 as f64 / 1e6);
+        }
     }
 
     /// Runs until the job is over.
@@ -218,10 +238,12 @@ impl<'a> Sim<'a> {
     fn stands_still(&self, happening: &Happening) -> Option<Time> {
         let worker = |host: &u32| self.hosts.get(host).map(|host| host.frozen);
         let until = match happening {
-            Happening::Arrive { link, to, .. } | Happening::LinkLost { link, end: to } => match to {
-                events::End::Coordinator => Some(self.coordinator_frozen),
-                events::End::Worker => worker(&self.links.get(link)?.host),
-            },
+            Happening::Arrive { link, to, .. } | Happening::LinkLost { link, end: to } => {
+                match to {
+                    events::End::Coordinator => Some(self.coordinator_frozen),
+                    events::End::Worker => worker(&self.links.get(link)?.host),
+                }
+            }
             Happening::Chore(host, _) => worker(host),
             Happening::Local(..) => Some(self.coordinator_frozen),
             Happening::Fault(_) | Happening::Restart | Happening::Quiet => None,

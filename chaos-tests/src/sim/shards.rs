@@ -68,6 +68,7 @@ impl SliceHost {
 
 impl Sim<'_> {
     pub(super) fn shard(&mut self, slice: SliceId, event: Event) -> Checked {
+        self.tell_of(format_args!("slice{slice} <-"), &event);
         let mut effects = Vec::new();
         let now = self.now;
         let Some(host) = self.slice_mut(slice) else {
@@ -84,13 +85,19 @@ impl Sim<'_> {
 
     pub(super) fn shard_effects(&mut self, slice: SliceId, effects: Vec<Effect>) -> Checked {
         for effect in effects {
+            self.tell_of(format_args!("slice{slice}    ->"), &effect);
             self.shard_effect(slice, effect)?;
         }
         Ok(())
     }
 
     pub(super) fn asked(&mut self, slice: SliceId, link: LinkId, asks: WorkerAsks) -> Checked {
-        let WorkerAsks::Pull { step, purpose, timeline, .. } = asks;
+        let WorkerAsks::Pull {
+            step,
+            purpose,
+            timeline,
+            ..
+        } = asks;
         let newest = self.slice_mut(slice).map(|host| host.machine.version());
         let early = self.plant == Some(Plant::FreedEarly) && purpose == Use::Train;
         if let Some(at) = newest.filter(|at| early && step < *at) {
@@ -266,7 +273,11 @@ impl Sim<'_> {
             return;
         }
         for _ in 0..1 + u32::from(self.odds(weather.twice)) {
-            let late = if self.odds(weather.spike) { 100_000 } else { 500 };
+            let late = if self.odds(weather.spike) {
+                100_000
+            } else {
+                500
+            };
             self.soon(20, late, Local::Slice(to, says.clone()));
         }
     }

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use resilin_core::ledger::Record;
-use resilin_core::machine::job::Metrics;
 use resilin_core::machine::Rules;
+use resilin_core::machine::job::Metrics;
 use resilin_core::{MapNumber, SliceId, Step};
 use resilin_learn::kernel::{BlockHasher, Digest, PinnedSlice, WEIGHTS};
 
@@ -137,7 +137,7 @@ impl Store {
                 version: *step,
                 epoch: *epoch,
                 rows: *rows,
-                correct: Some(*correct),
+                correct: *correct,
                 loss_sum: *loss_sum,
             }),
             Record::Start { .. }

@@ -9,10 +9,13 @@ use resilin_core::message::{TaskScore, Use, WorkerAsks};
 use resilin_core::time::{Span, Time};
 use resilin_core::tree::Node;
 use resilin_core::{Incarnation, LinkId, PartitionId, SliceId, Step, Tensor, Timeline};
-use resilin_learn::kernel::{Evaluator, Which, hex, ranges};
+use resilin_learn::kernel::{Evaluator, Which, hex, score_range};
 
 use super::events::{Chore, End, Happening, Packet, Role};
 use super::{Checked, Sim};
+
+/// Weights by slice.
+type Parts = BTreeMap<SliceId, Arc<Vec<f32>>>;
 
 /// One worker process.
 pub(super) struct Host {
@@ -25,7 +28,7 @@ pub(super) struct Host {
     pub(super) control: Option<LinkId>,
     data: BTreeMap<SliceId, Option<LinkId>>,
     evaluator: Evaluator,
-    weights: BTreeMap<(Use, Step), BTreeMap<SliceId, Arc<Vec<f32>>>>,
+    weights: BTreeMap<(Use, Step), Parts>,
     tensors: BTreeMap<Tensor, Arc<Vec<f32>>>,
     next_tensor: u64,
     armed: Option<Time>,
@@ -68,7 +71,12 @@ impl Host {
     /// The whole flat vector; the machine asks only once every slice's part is here.
     fn whole(&self, purpose: Use, step: Step) -> Arc<Vec<f32>> {
         let parts = &self.weights[&(purpose, step)];
-        Arc::new(parts.values().flat_map(|part| part.iter().copied()).collect())
+        Arc::new(
+            parts
+                .values()
+                .flat_map(|part| part.iter().copied())
+                .collect(),
+        )
     }
 
     pub(super) fn describe(&self) -> String {
@@ -106,12 +114,14 @@ impl Sim<'_> {
     }
 
     pub(super) fn worker(&mut self, id: u32, event: Event) -> Checked {
+        self.tell_of(format_args!("worker{id} <-"), &event);
         let mut effects = Vec::new();
         match self.hosts.get_mut(&id) {
             Some(host) => host.machine.step(self.now, event, &mut effects),
             None => return Ok(()),
         }
         for effect in effects {
+            self.tell_of(format_args!("worker{id}    ->"), &effect);
             self.worker_effect(id, effect);
         }
         self.arm_worker(id);
@@ -170,7 +180,7 @@ impl Sim<'_> {
                 weights,
             } => {
                 let rows = Which::Test.rows(&self.oracle.task);
-                let range = ranges(rows).nth(task as usize).expect("a task of the run");
+                let range = score_range(rows, task);
                 let score = host.evaluator.score(&weights, Which::Test, range);
                 let score = score.expect("rows of the tests can be read");
                 let score = TaskScore {
