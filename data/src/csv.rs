@@ -8,6 +8,7 @@ pub(crate) mod records;
 
 use std::path::{Path, PathBuf};
 
+use ::csv::StringRecord;
 use resilin_learn::dataset::{DataError, SourceFile, Split, TargetKind};
 
 use crate::input::{Input, parts};
@@ -18,7 +19,7 @@ use crate::split::{Holdout, cut, pair};
 use crate::table::Origin;
 pub use columns::Column;
 use columns::Columns;
-use records::{Record, Records};
+use records::Records;
 
 /// Whether files begin with a line of names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -195,11 +196,11 @@ impl<'a> Reading<'a> {
 
     pub(crate) fn file(&mut self, input: Input) -> Result<(), DataError> {
         let mut records = Records::new(input, self.config.delimiter)?;
-        let mut record = Record::default();
+        let mut record = StringRecord::new();
         let mut row_of_file = 0;
         let mut first = true;
         while let Some(line) = records.next(&mut record)? {
-            let place = format!("{}, line {line}", records.input.path);
+            let place = format!("{}, line {line}", records.path());
             let is_header = first && self.header(&record, &place)?;
             first = false;
             if !is_header {
@@ -207,12 +208,12 @@ impl<'a> Reading<'a> {
                 self.row(&record, &format!("{place} (row {row_of_file})"))?;
             }
         }
-        self.files.push(records.input.finish()?);
+        self.files.push(records.into_input().finish()?);
         Ok(())
     }
 
     /// Whether a file's first record is names; sets the columns, or holds the names against them.
-    fn header(&mut self, record: &Record, place: &str) -> Result<bool, DataError> {
+    fn header(&mut self, record: &StringRecord, place: &str) -> Result<bool, DataError> {
         let is_header = match self.config.header {
             Header::Yes => true,
             Header::No => false,
@@ -226,7 +227,7 @@ impl<'a> Reading<'a> {
         Ok(is_header)
     }
 
-    fn row(&mut self, record: &Record, place: &str) -> Result<(), DataError> {
+    fn row(&mut self, record: &StringRecord, place: &str) -> Result<(), DataError> {
         let columns = self.columns.as_ref().expect("set by the first record");
         if record.len() != columns.all() {
             return Err(DataError(format!(
@@ -238,15 +239,15 @@ impl<'a> Reading<'a> {
         let start = self.values.len();
         let mut absent = 0;
         for index in columns.features() {
-            let text = record.field(*index);
-            let value = match number::cell(&text) {
+            let text = &record[*index];
+            let value = match number::cell(text) {
                 Cell::Number(value) => value,
                 Cell::Missing if self.config.missing != Missing::Refuse => {
                     absent += 1;
                     f32::NAN
                 }
                 other @ (Cell::Missing | Cell::TooLarge | Cell::Text) => {
-                    let complaint = number::complaint(&text, other);
+                    let complaint = number::complaint(text, other);
                     let hint = match other {
                         Cell::Missing => ", or set missing = \"drop\" or \"mean\"",
                         Cell::Text => columns.hint(self.rows),
@@ -260,9 +261,9 @@ impl<'a> Reading<'a> {
             };
             self.values.push(value);
         }
-        let target = record.field(columns.target());
+        let target = &record[columns.target()];
         let no_target =
-            number::cell(&target) == Cell::Missing && !columns::lists(self.config, &target);
+            number::cell(target) == Cell::Missing && !columns::lists(self.config, target);
         self.missing_cells += absent + u64::from(no_target);
         if self.config.missing == Missing::Drop && (absent > 0 || no_target) {
             self.values.truncate(start);
@@ -274,10 +275,10 @@ impl<'a> Reading<'a> {
             return Err(DataError(format!(
                 "{}: the target {} is missing: correct it, or set missing = \"drop\"",
                 place(),
-                number::quoted(&target)
+                number::quoted(target)
             )));
         }
-        self.targets.push(&target, place)?;
+        self.targets.push(target, place)?;
         self.rows += 1;
         if self.rows >= u64::from(u32::MAX) {
             return Err(DataError("more than 2^32 - 2 rows: split the data".into()));

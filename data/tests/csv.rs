@@ -287,6 +287,56 @@ fn widths_quotes_and_lines() {
 }
 
 #[test]
+fn lines_are_counted_exactly() {
+    for (content, line, row) in [
+        ("x,y\r\n\r\n\r\n1,0\r\na,1\r\n", 5, 2),
+        ("\n\nx,y\n\n1,0\na,1", 6, 2),
+        ("x,y\r1,0\r\ra,1\r", 4, 2),
+        ("x,y\n\"1\n\",0\n\"\r\n2\r\n\",1\r\na,1\n", 7, 3),
+        ("\u{feff}x,\"y\r\n\"\r\na,1\r\n", 3, 1),
+    ] {
+        assert_eq!(
+            refusal(written(content, |_| {})),
+            format!(
+                "rows.csv, line {line} (row {row}), column x: \"a\" is no number: correct it, or \
+                 choose other columns"
+            ),
+            "{content:?}"
+        );
+    }
+}
+
+#[test]
+fn quotes_are_closed_and_rows_bounded() {
+    let open = "rows.csv, line 2: a quote is never closed: close it";
+    let text = "rows.csv, line 3: text follows a closing quote: remove it";
+    for (row, expected) in [
+        ("1,\"", open),
+        ("1,\"0\n", open),
+        ("1,\"0\"\"\n2,1\n", open),
+        ("\"\"\"1\n\" ,0\n", text),
+        ("1,\"\n0\"0\"", text),
+        ("1,\"\n0\"0,\"1", text),
+    ] {
+        let content = format!("x,y\n{row}");
+        assert_eq!(refusal(written(&content, |_| {})), expected, "{content:?}");
+    }
+    assert_eq!(
+        refusal(written(
+            format!("x,y\n\n\"{}", "1\n".repeat(9 << 20)),
+            |_| {}
+        )),
+        "rows.csv, line 3: a row is longer than 16 MiB: close its quote"
+    );
+    let allowed = written("x,t,y\n1,a\"b,0\n2,\"\"\"\n\"\"\",\"1\"", |c| {
+        c.columns = Some(vec![column("x")]);
+    });
+    let batch = all(&*allowed.unwrap().train);
+    assert_eq!(batch.features, [1.0, 2.0]);
+    assert_eq!(batch.targets, Targets::Classes(vec![0, 1]));
+}
+
+#[test]
 fn columns_by_name_and_number() {
     let chosen = |config: &mut Config| {
         config.columns = Some(vec![column("2"), column("0")]);

@@ -1,9 +1,9 @@
 //! Which columns are features and which one is the target, settled by a data set's first line.
 
+use ::csv::StringRecord;
 use resilin_learn::dataset::DataError;
 
 use super::Config;
-use super::records::Record;
 use crate::labels::Target;
 use crate::number::{self, Cell, quoted};
 
@@ -28,12 +28,12 @@ pub(crate) struct Columns {
 impl Columns {
     pub(crate) fn new(
         config: &Config,
-        first: &Record,
+        first: &StringRecord,
         is_header: bool,
         place: &str,
     ) -> Result<Self, DataError> {
         let names: Vec<String> = if is_header {
-            first.fields().map(|name| name.trim().to_owned()).collect()
+            first.iter().map(|name| name.trim().to_owned()).collect()
         } else {
             (0..first.len()).map(|index| index.to_string()).collect()
         };
@@ -73,13 +73,9 @@ impl Columns {
     }
 
     /// Refuses a later part whose header differs: its values would land in other columns.
-    pub(crate) fn same_names(&self, record: &Record, place: &str) -> Result<(), DataError> {
-        let same = self.has_header
-            && record.len() == self.names.len()
-            && record
-                .fields()
-                .zip(&self.names)
-                .all(|(field, name)| field.trim() == name);
+    pub(crate) fn same_names(&self, record: &StringRecord, place: &str) -> Result<(), DataError> {
+        let names = self.names.iter().map(String::as_str);
+        let same = self.has_header && record.iter().map(str::trim).eq(names);
         if same {
             return Ok(());
         }
@@ -122,10 +118,10 @@ impl Columns {
 }
 
 /// Names are told from values by text and the absence of numbers.
-pub(crate) fn looks_like_names(record: &Record) -> bool {
+pub(crate) fn looks_like_names(record: &StringRecord) -> bool {
     let mut text = false;
-    for field in record.fields() {
-        match number::cell(&field) {
+    for field in record.iter() {
+        match number::cell(field) {
             Cell::Number(_) | Cell::TooLarge => return false,
             Cell::Text => text = true,
             Cell::Missing => {}

@@ -1,10 +1,12 @@
-//! Bytes to records, one quote-aware pass (RFC 4180), with the line on which each record begins.
+//! Records of one file, each with the line on which it begins; the `csv` crate splits them.
 //!
-//! Stricter than the usual readers where leniency loses rows: a quote that is never closed, or text
-//! behind a closing quote, is refused. A quote inside a bare field is a plain character.
+//! That crate never fails on quotes, which loses rows: one that is never closed swallows the rest of
+//! the file. So the raw bytes of every record are held against RFC 4180, and its lines are counted
+//! from them (the crate counts `\n` alone, and blank lines as part of the record behind them).
 
-use std::io::BufRead;
+use std::io::{self, BufRead, Read};
 
+use ::csv::{ByteRecord, Reader, ReaderBuilder, StringRecord};
 use resilin_learn::dataset::DataError;
 
 use crate::input::Input;
@@ -12,156 +14,160 @@ use crate::input::Input;
 /// Longest record; beyond it a quote is most likely never closed.
 const MOST_BYTES: usize = 16 << 20;
 
-/// The fields of one record; reused from record to record.
-#[derive(Default)]
-pub(crate) struct Record {
-    bytes: Vec<u8>,
-    ends: Vec<usize>,
-}
-
-impl Record {
-    pub(crate) fn len(&self) -> usize {
-        self.ends.len()
-    }
-
-    /// A field as text; bytes that are not UTF-8 become U+FFFD, so they never pass for a number.
-    pub(crate) fn field(&self, index: usize) -> std::borrow::Cow<'_, str> {
-        let start = if index == 0 { 0 } else { self.ends[index - 1] };
-        String::from_utf8_lossy(&self.bytes[start..self.ends[index]])
-    }
-
-    pub(crate) fn fields(&self) -> impl Iterator<Item = std::borrow::Cow<'_, str>> {
-        (0..self.len()).map(|index| self.field(index))
-    }
-
-    fn clear(&mut self) {
-        self.bytes.clear();
-        self.ends.clear();
-    }
-
-    fn end_field(&mut self) {
-        self.ends.push(self.bytes.len());
-    }
-
-    /// Nothing but an empty line.
-    fn is_blank(&self) -> bool {
-        self.ends.is_empty() && self.bytes.is_empty()
-    }
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum State {
-    FieldStart,
-    Bare,
-    Quoted,
-    /// Behind a quote inside a quoted field: closing, or the first half of a doubled one.
-    QuoteSeen,
-}
-
 /// Records of one file; empty lines are passed over.
 pub(crate) struct Records {
-    pub(crate) input: Input,
+    reader: Reader<Tap>,
     delimiter: u8,
-    line: u64,
-    after_return: bool,
+    lines: Lines,
 }
 
 impl Records {
     pub(crate) fn new(mut input: Input, delimiter: u8) -> Result<Self, DataError> {
         skip_byte_order_mark(&mut input)?;
-        Ok(Self {
+        let tap = Tap {
             input,
-            delimiter,
-            line: 1,
-            after_return: false,
-        })
-    }
-
-    /// Reads the next record and tells its first line, counted from 1; `None` at the end.
-    pub(crate) fn next(&mut self, record: &mut Record) -> Result<Option<u64>, DataError> {
-        record.clear();
-        let mut state = State::FieldStart;
-        let mut first = self.line;
-        while let Some(byte) = self.byte()? {
-            if self.after_return {
-                self.after_return = false;
-                if byte == b'\n' {
-                    continue;
-                }
-            }
-            let ends_line = matches!(byte, b'\n' | b'\r');
-            if ends_line {
-                self.line += 1;
-                self.after_return = byte == b'\r' && state != State::Quoted;
-            }
-            if ends_line && state != State::Quoted {
-                if state == State::FieldStart && record.is_blank() {
-                    first = self.line;
-                    continue;
-                }
-                record.end_field();
-                return Ok(Some(first));
-            }
-            state = self.take(byte, state, record)?;
-            if record.bytes.len() > MOST_BYTES {
-                return Err(self.refusal(first, "a row is longer than 16 MiB: close its quote"));
-            }
-        }
-        match state {
-            State::Quoted => Err(self.refusal(first, "a quote is never closed: close it")),
-            State::FieldStart if record.is_blank() => Ok(None),
-            State::FieldStart | State::Bare | State::QuoteSeen => {
-                record.end_field();
-                Ok(Some(first))
-            }
-        }
-    }
-
-    /// One byte that ends no record.
-    fn take(&self, byte: u8, state: State, record: &mut Record) -> Result<State, DataError> {
-        let delimits = byte == self.delimiter;
-        match state {
-            State::FieldStart if byte == b'"' => return Ok(State::Quoted),
-            State::FieldStart | State::Bare | State::QuoteSeen if delimits => {
-                record.end_field();
-                return Ok(State::FieldStart);
-            }
-            State::Quoted if byte == b'"' => return Ok(State::QuoteSeen),
-            State::QuoteSeen if byte != b'"' => {
-                return Err(self.refusal(self.line, "text follows a closing quote: remove it"));
-            }
-            State::FieldStart | State::Bare | State::Quoted | State::QuoteSeen => {
-                record.bytes.push(byte);
-            }
-        }
-        Ok(match state {
-            State::FieldStart | State::Bare => State::Bare,
-            State::Quoted | State::QuoteSeen => State::Quoted,
-        })
-    }
-
-    fn byte(&mut self) -> Result<Option<u8>, DataError> {
-        let byte = match self.input.fill_buf() {
-            Ok(buffer) => buffer.first().copied(),
-            Err(error) => return Err(self.input.failed(&error)),
+            kept: Vec::new(),
+            done: 0,
         };
-        if byte.is_some() {
-            self.input.consume(1);
-        }
-        Ok(byte)
+        // Widths are checked by the caller, who knows the place of the row.
+        let reader = ReaderBuilder::new()
+            .delimiter(delimiter)
+            .has_headers(false)
+            .flexible(true)
+            .from_reader(tap);
+        Ok(Self {
+            reader,
+            delimiter,
+            lines: Lines::default(),
+        })
     }
 
-    fn refusal(&self, line: u64, what: &str) -> DataError {
-        DataError(format!("{}, line {line}: {what}", self.input.path))
+    /// The path as errors name it.
+    pub(crate) fn path(&self) -> &str {
+        &self.reader.get_ref().input.path
+    }
+
+    /// The file, read to where the last record ended.
+    pub(crate) fn into_input(self) -> Input {
+        self.reader.into_inner().input
+    }
+
+    /// Reads the next record and tells its first line, counted from 1; `None` at the end. Bytes
+    /// that are not UTF-8 become U+FFFD, so they never pass for a number.
+    pub(crate) fn next(&mut self, record: &mut StringRecord) -> Result<Option<u64>, DataError> {
+        let mut fields = std::mem::take(record).into_byte_record();
+        let before = self.reader.position().byte();
+        let read = self.reader.read_byte_record(&mut fields);
+        let length = (self.reader.position().byte() - before) as usize;
+        let tap = self.reader.get_mut();
+        let raw = &tap.kept[tap.done..][..length];
+        tap.done += length;
+        let blank = raw.iter().take_while(|byte| matches!(byte, b'\r' | b'\n'));
+        let (blank, raw) = raw.split_at(blank.count());
+        self.lines.pass(blank);
+        let first = self.lines.ended + 1;
+        let path = &tap.input.path;
+        let refusal = |line, what| DataError(format!("{path}, line {line}: {what}"));
+        match read {
+            Ok(true) => {}
+            Ok(false) => return Ok(None),
+            Err(_) if tap.kept.len() > MOST_BYTES => {
+                let what = "a row is longer than 16 MiB: close its quote";
+                return Err(refusal(first, what));
+            }
+            Err(error) => return Err(tap.input.failed(&error.into())),
+        }
+        if let Err((offset, what)) = check_quotes(raw, &fields, self.delimiter) {
+            self.lines.pass(&raw[..offset]);
+            return Err(refusal(self.lines.ended + 1, what));
+        }
+        self.lines.pass(raw);
+        *record = StringRecord::from_byte_record_lossy(fields);
+        Ok(Some(first))
     }
 }
 
-/// Spreadsheets put one in front of the first header.
-pub(crate) fn skip_byte_order_mark(input: &mut Input) -> Result<(), DataError> {
-    const MARK: &[u8] = b"\xef\xbb\xbf";
-    let found = input.fill_buf().map(|start| start.starts_with(MARK));
-    if found.map_err(|error| input.failed(&error))? {
-        input.consume(MARK.len());
+/// Keeps the bytes from the record at hand on: the splitter reads ahead.
+struct Tap {
+    input: Input,
+    kept: Vec<u8>,
+    /// How many of the kept bytes belong to earlier records.
+    done: usize,
+}
+
+impl Read for Tap {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.kept.drain(..self.done);
+        self.done = 0;
+        if self.kept.len() > MOST_BYTES {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        let count = self.input.read(buffer)?;
+        self.kept.extend_from_slice(&buffer[..count]);
+        Ok(count)
+    }
+}
+
+/// Counts lines that end with `\n`, `\r` or `\r\n`.
+#[derive(Default)]
+struct Lines {
+    ended: u64,
+    last: u8,
+}
+
+impl Lines {
+    fn pass(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            let ends = *byte == b'\r' || *byte == b'\n' && self.last != b'\r';
+            self.ended += u64::from(ends);
+            self.last = *byte;
+        }
+    }
+}
+
+/// Refuses what the splitter accepts and RFC 4180 does not, with an offset in the record. A quote
+/// inside a bare field is a plain character.
+fn check_quotes(
+    raw: &[u8],
+    fields: &ByteRecord,
+    delimiter: u8,
+) -> Result<(), (usize, &'static str)> {
+    let mut at = 0;
+    for field in fields {
+        if raw.get(at) == Some(&b'"') {
+            at = closed(raw, at).ok_or((0, "a quote is never closed: close it"))?;
+            let next = raw.get(at).copied().unwrap_or(b'\n');
+            if ![delimiter, b'\r', b'\n'].contains(&next) {
+                return Err((at, "text follows a closing quote: remove it"));
+            }
+        } else {
+            at += field.len();
+        }
+        at += 1;
     }
     Ok(())
+}
+
+/// Where the quoted field that opens at `at` is closed: behind its first quote that is not doubled.
+fn closed(raw: &[u8], mut at: usize) -> Option<usize> {
+    loop {
+        at += 1;
+        at += raw[at..].iter().position(|byte| *byte == b'"')? + 1;
+        if raw.get(at) != Some(&b'"') {
+            return Some(at);
+        }
+    }
+}
+
+/// Spreadsheets put one in front of the first header. All go here: the splitter would pass over
+/// one unseen, and the bytes of its first record would not be those of the file.
+pub(crate) fn skip_byte_order_mark(input: &mut Input) -> Result<(), DataError> {
+    const MARK: &[u8] = b"\xef\xbb\xbf";
+    loop {
+        let found = input.fill_buf().map(|start| start.starts_with(MARK));
+        if !found.map_err(|error| input.failed(&error))? {
+            return Ok(());
+        }
+        input.consume(MARK.len());
+    }
 }
