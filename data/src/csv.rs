@@ -62,6 +62,8 @@ pub struct Config {
     pub path: PathBuf,
     /// Test rows; `None`: held out from `path`.
     pub test_path: Option<PathBuf>,
+    /// Lines that every file begins with and that are no part of the table; whatever they hold.
+    pub skip_rows: u64,
     /// How to tell names from rows.
     pub header: Header,
     /// Between fields.
@@ -87,6 +89,7 @@ impl Config {
         Self {
             path: path.into(),
             test_path: None,
+            skip_rows: 0,
             header: Header::Auto,
             delimiter: b',',
             target_column: Column::Last,
@@ -195,7 +198,7 @@ impl<'a> Reading<'a> {
     }
 
     pub(crate) fn file(&mut self, input: Input) -> Result<(), DataError> {
-        let mut records = Records::new(input, self.config.delimiter)?;
+        let mut records = Records::new(input, self.config.delimiter, self.config.skip_rows)?;
         let mut record = StringRecord::new();
         let mut row_of_file = 0;
         let mut first = true;

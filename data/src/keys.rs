@@ -59,6 +59,11 @@ const LABELS: Key = Key::bits(
     "",
     "The labels in the order of their classes; without it the label is the class.",
 );
+const SKIP_ROWS: Key = Key::bits(
+    "skip_rows",
+    "lines",
+    "Lines at the start of every file that are no part of the table, such as a line of counts.",
+);
 const HEADER: Key = Key::bits(
     "header",
     "",
@@ -92,7 +97,7 @@ const WIDTH: Key = Key::bits(
     "Values in a row; without it what the largest index of all files needs.",
 );
 
-/// Most classes, labels or columns that a job declares.
+/// Most classes, columns or lines that a job declares.
 const MOST: i64 = 1 << 24;
 
 /// A path of the job file: relative ones begin at the data directory, or else where the program
@@ -163,6 +168,11 @@ pub(crate) fn optional_scale(section: &mut Section<'_>) -> Result<Option<f32>, J
     };
     let scale = section.optional_float(&key, LEAST_SCALE..=MOST_SCALE)?;
     Ok(scale.map(|scale| scale as f32))
+}
+
+/// `skip_rows`.
+pub(crate) fn skip_rows(section: &mut Section<'_>) -> Result<u64, JobError> {
+    section.unsigned(&SKIP_ROWS, Some(0), 0..=MOST as u64)
 }
 
 /// `header`.

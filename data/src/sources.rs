@@ -27,6 +27,7 @@ pub fn csv(section: &mut Section<'_>, directory: Option<&Path>) -> Result<Split,
     let config = csv_files::Config {
         path,
         test_path,
+        skip_rows: keys::skip_rows(section)?,
         header: keys::header(section)?,
         delimiter: keys::delimiter(section)?,
         target_column,

@@ -337,6 +337,47 @@ fn quotes_are_closed_and_rows_bounded() {
 }
 
 #[test]
+fn a_line_of_counts_is_skipped() {
+    for (name, width, firsts) in [
+        ("q12_counts_iris.csv", 4, [5.25, 7.5, 6.25]),
+        ("q12_counts_cancer.csv", 3, [18.5, 13.25, 12.0]),
+    ] {
+        let skipped = Config {
+            skip_rows: 1,
+            ..quirk(name)
+        };
+        let batch = rows(&skipped);
+        assert_eq!((batch.rows, batch.width), (3, width), "{name}");
+        let first: Vec<f32> = batch.features.iter().step_by(width).copied().collect();
+        assert_eq!(first, firsts, "{name}");
+    }
+    assert_eq!(
+        refusal(load(&quirk("q12_counts_cancer.csv"))),
+        "q12_counts_cancer.csv, line 1 (row 1), column 2: \"malignant\" is no number: correct it; \
+         if the line holds names, set header = \"yes\""
+    );
+}
+
+#[test]
+fn skipped_lines_may_hold_anything_and_are_counted() {
+    let skip = |count| move |c: &mut Config| c.skip_rows = count;
+    // A quote that is never closed, a blank line, a byte-order mark; and each kind of line end.
+    let content = "\u{feff}\"of 1998\r\n\r\nx,y\r1,0\n2,1,3\n";
+    assert_eq!(
+        refusal(written(content, skip(2))),
+        "rows.csv, line 5 (row 2): 3 columns, but 2 before: make all rows equally wide"
+    );
+    let named = written("1\r\u{feff}x,y\r1,0\r", |c| {
+        c.skip_rows = 1;
+        c.target_column = column("y");
+        c.columns = Some(vec![column("x")]);
+    });
+    assert_eq!(all(&*named.unwrap().train).features, [1.0]);
+    let error = refusal(written("x,y\n1,0\n", skip(9)));
+    assert!(error.starts_with("rows.csv holds 0 rows of "), "{error}");
+}
+
+#[test]
 fn columns_by_name_and_number() {
     let chosen = |config: &mut Config| {
         config.columns = Some(vec![column("2"), column("0")]);

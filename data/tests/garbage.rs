@@ -91,7 +91,7 @@ fn damaged_files_never_panic() {
     let folder = tempfile::tempdir().unwrap();
     let damaged = folder.path().join("damaged");
     let fixtures = fixtures();
-    assert_eq!(fixtures.len(), 21);
+    assert_eq!(fixtures.len(), 23);
     let mut draws = Key::new(SEED, Purpose::User).stream();
     let mut accepted = 0;
     for path in &fixtures {

@@ -53,7 +53,7 @@ fn a_job_names_its_source() {
 #[test]
 fn all_keys_of_csv() {
     let keys = "path = \"quirks/q05_missing.csv\"\ntarget_column = \"y\"\ncolumns = [\"x\"]\n\
-                header = \"yes\"\ndelimiter = \"comma\"\nmissing = \"drop\"\nclasses = 2\n\
+                skip_rows = 0\nheader = \"yes\"\ndelimiter = \"comma\"\nmissing = \"drop\"\nclasses = 2\n\
                 scale = 0.5\ntest_fraction = 0.5\nsplit_seed = 4";
     let (split, effective) = read(sources::csv, keys).unwrap();
     let mut both = [

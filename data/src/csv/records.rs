@@ -22,7 +22,15 @@ pub(crate) struct Records {
 }
 
 impl Records {
-    pub(crate) fn new(mut input: Input, delimiter: u8) -> Result<Self, DataError> {
+    /// The records behind the first `skip` lines, whatever these hold.
+    pub(crate) fn new(mut input: Input, delimiter: u8, skip: u64) -> Result<Self, DataError> {
+        let mut lines = Lines::default();
+        while lines.ended < skip {
+            let Some(byte) = input.by_ref().bytes().next() else {
+                break;
+            };
+            lines.pass(&[byte.map_err(|error| input.failed(&error))?]);
+        }
         skip_byte_order_mark(&mut input)?;
         let tap = Tap {
             input,
@@ -38,7 +46,7 @@ impl Records {
         Ok(Self {
             reader,
             delimiter,
-            lines: Lines::default(),
+            lines,
         })
     }
 
