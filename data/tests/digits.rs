@@ -81,8 +81,8 @@ fn the_default_split_covers_every_row_once_and_keeps_its_digests() {
             test.manifest().digest.as_str()
         ),
         (
-            "c359adf658555f91be1b907241190e0aaba7d291d4c7cbc08d1a1f402f92f9f3",
-            "52fc3b2d2e8d65c332f35eb51e9448f1bb7d6b0290d0902af36155e6c45aa0fe"
+            "6ec5cfcdc25f799e51c54930c350599413ec5e4fb83f2fc29a42c95d619716ce",
+            "1bc2460e2545f2e1d358a23d336dda5359d623c9ab1fc4153fde4af11bb3694c"
         )
     );
 }
