@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use resilin_actors::coordinator::{self, Announcement, Location, Report};
 use resilin_actors::process::Parent;
-use resilin_actors::worker;
+use resilin_actors::{supervisor, worker};
 use resilin_checkpoint::Start;
 use resilin_core::Span;
 use resilin_core::handshake::Token;
@@ -85,10 +85,41 @@ pub(crate) fn play_role() {
     std::process::exit(exit.code().into());
 }
 
+/// A supervisor's options whose children are this test program: a shell turns the arguments that the
+/// command line tool would take into a role's settings.
+pub(crate) fn supervised(job: &str, state: &Path) -> supervisor::Options {
+    let program = std::env::current_exe().unwrap();
+    let script = |role: &str| {
+        format!(
+            "while [ $# -gt 0 ]; do case $1 in --join|--listen) export {ADDRESS}=$2;; esac; shift; \
+             done; export {ROLE}={role}; exec \"{}\" --exact a_child_plays_its_role --nocapture",
+            program.display()
+        )
+    };
+    let arguments = |role| vec!["-c".into(), script(role), role.into()];
+    // Children inherit what does not differ between them.
+    let settings = format!(
+        "export {JOB}='{job}' {STATE}='{}' {ADDRESS}=127.0.0.1:0; ",
+        state.display()
+    );
+    let mut coordinator = arguments("coordinator");
+    coordinator[1].insert_str(0, &settings);
+    supervisor::Options {
+        program: "/bin/sh".into(),
+        coordinator,
+        first_start: Vec::new(),
+        worker: arguments("worker"),
+        token: None,
+        restarts: 10,
+        window: Span::from_millis(60_000),
+        grace: Span::from_millis(5000),
+    }
+}
+
 /// A child that is killed when it is dropped.
 pub(crate) struct Process {
     child: Child,
-    _stdin: Option<ChildStdin>,
+    stdin: Option<ChildStdin>,
     lines: Receiver<String>,
     errors: Receiver<String>,
 }
@@ -117,7 +148,7 @@ impl Process {
             .spawn()
             .unwrap();
         Self {
-            _stdin: child.stdin.take(),
+            stdin: child.stdin.take(),
             lines: lines(child.stdout.take().unwrap()),
             errors: lines(child.stderr.take().unwrap()),
             child,
@@ -166,6 +197,11 @@ impl Process {
             Announcement::Over { report, .. } => *report,
             other => panic!("not over: {other:?}"),
         }
+    }
+
+    /// Ends the child's standard input.
+    pub(crate) fn orphan(&mut self) {
+        self.stdin = None;
     }
 
     /// SIGKILL.

@@ -1,26 +1,20 @@
 //! Coordinator and workers as real processes on loopback, against the serial oracle.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use common::{DEADLINE, Process, job, play_role, registry};
+use crate::support::{DEADLINE, Process, job, registry};
 use resilin_actors::coordinator::{Announcement, Location, RunStatus};
 use resilin_checkpoint::{History, LEDGER, RealFiles};
 use resilin_core::Step;
 use resilin_core::job::Document;
 use resilin_learn::kernel::{hex, weights_sha256};
 use resilin_learn::reference::{self, Progress};
+use serde_json::json;
 
 const ANY: &str = "127.0.0.1:0";
-
-#[test]
-fn a_child_plays_its_role() {
-    play_role();
-}
 
 /// Every chain line and the final weights of a job, trained in this process.
 struct Oracle {
@@ -188,4 +182,76 @@ fn who_does_not_belong_is_refused_with_a_reason() {
     let (code, errors) = Process::coordinator(&job, other.path(), &location.join, None).end();
     assert_eq!(code, 1, "{errors}");
     assert!(errors.contains("in use by another process"), "{errors}");
+}
+
+fn post(location: &Location, path: &str, body: serde_json::Value) -> u16 {
+    let url = format!("http://{}/v1/{path}", location.api);
+    match ureq::post(url).send_json(body) {
+        Ok(answer) => answer.status().as_u16(),
+        Err(ureq::Error::StatusCode(code)) => code,
+        Err(error) => panic!("{path}: {error}"),
+    }
+}
+
+#[test]
+fn joins_and_drains_by_operators_change_no_bit() {
+    let (state, job) = (tempfile::tempdir().unwrap(), job(600, 2));
+    let expected = oracle(&job);
+    let mut coordinator = Process::coordinator(&job, state.path(), ANY, None);
+    let location = coordinator.ready();
+    let mut first = Process::worker(&location.join, None);
+    wait_for_step(&location, 10);
+    let mut later: Vec<Process> = (0..2)
+        .map(|_| Process::worker(&location.join, None))
+        .collect();
+    wait_for_members(&location, 3);
+    assert_eq!(post(&location, "drain", json!({ "worker": 99 })), 404);
+    assert_eq!(post(&location, "drain", json!({ "workers": 1 })), 400);
+    assert_eq!(post(&location, "drain", json!({ "worker": 1 })), 202);
+    assert_eq!(first.end().0, 0, "a drained worker leaves in peace");
+    assert_eq!(post(&location, "scale", json!({ "workers": 1 })), 202);
+    assert_eq!(later[1].end().0, 0, "the youngest one is surplus");
+    let report = coordinator.over();
+    assert_eq!((coordinator.end().0, later[0].end().0), (0, 0));
+    assert_eq!(chain(&location.directory), expected.chain);
+    let counts = (
+        report.workers_joined,
+        report.workers_drained,
+        report.workers_lost,
+    );
+    assert_eq!(counts, (3, 2, 0));
+}
+
+fn wait_for_members(location: &Location, count: usize) {
+    let until = Instant::now() + DEADLINE;
+    let active = || {
+        let members = status(location).job.workers;
+        members.iter().filter(|m| m.state == "active").count()
+    };
+    while active() < count {
+        assert!(Instant::now() < until, "{count} members did not come");
+    }
+}
+
+#[test]
+fn too_few_workers_for_too_long_end_the_run() {
+    let state = tempfile::tempdir().unwrap();
+    let job = job(60, 1).replace("[failure]", "[failure]\nwait_below_min = 0.2");
+    let mut coordinator = Process::coordinator(&job, state.path(), ANY, None);
+    let (code, errors) = coordinator.end();
+    assert_eq!(code, 5, "{errors}");
+    assert!(errors.contains("resilin worker --join"), "{errors}");
+}
+
+#[test]
+fn a_run_without_workers_stops_after_its_grace() {
+    let state = tempfile::tempdir().unwrap();
+    let job = job(60, 2).replace("drain_grace = 5", "drain_grace = 0.2");
+    let mut coordinator = Process::coordinator(&job, state.path(), ANY, None);
+    let location = coordinator.ready();
+    assert_eq!(post(&location, "stop", json!({})), 202);
+    let report = coordinator.over();
+    assert_eq!((report.steps, report.outcome.as_str()), (0, "stopped"));
+    assert!(report.checkpoint.is_some(), "{report:?}");
+    assert_eq!(coordinator.end().0, 6);
 }
