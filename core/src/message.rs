@@ -293,7 +293,7 @@ pub struct StepRecord {
     pub cut_missed: bool,
     /// BLAKE3 of each block of version `step + 1`, in block order.
     pub digests: Vec<[u8; 32]>,
-    /// Contributions that were dropped while the step was open.
+    /// Rows of contributions that were dropped while the step was open.
     pub discarded: u64,
 }
 

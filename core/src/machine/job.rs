@@ -175,7 +175,7 @@ pub struct Counters {
     pub reassigned: u64,
     /// Rows applied.
     pub samples: u64,
-    /// Contributions computed and not used.
+    /// Rows evaluated and not used.
     pub discarded: u64,
     /// Wanted checkpoints left out because one was being written.
     pub cuts_missed: u64,

@@ -45,7 +45,7 @@ pub struct Status {
     pub drained: u64,
     /// Leases that moved, in all.
     pub reassigned: u64,
-    /// Contributions computed and not used.
+    /// Rows evaluated and not used.
     pub discarded: u64,
     /// Wanted checkpoints left out because one was being written.
     pub cuts_missed: u64,

@@ -53,7 +53,7 @@ impl Shard {
         if verdict == Verdict::Stored {
             self.store(&push, effects);
         } else {
-            self.discarded += 1;
+            self.discarded += push.samples;
             effects.push(Effect::Free(push.tensor));
         }
         let Push {
@@ -109,7 +109,7 @@ impl Shard {
             .collect();
         for node in below {
             let replaced = self.nodes.remove(&node).expect("just listed");
-            self.discarded += 1;
+            self.discarded += replaced.samples;
             effects.push(Effect::Free(replaced.tensor));
         }
         let Push {
