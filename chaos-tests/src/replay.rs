@@ -6,7 +6,7 @@ use crate::invariants::Violation;
 use crate::jobs::Spec;
 use crate::oracle::Oracle;
 use crate::schedule::Schedule;
-use crate::sim::{Ended, Sim};
+use crate::sim::{Ended, Plant, Sim};
 
 /// Runs a schedule that must keep every invariant.
 ///
@@ -44,6 +44,15 @@ impl Seeds {
     pub fn run(&mut self, seed: u64) -> Result<Ended, Violation> {
         let _named = Named(replay(seed));
         Sim::new(self.oracle(seed), &Schedule::random(seed)).run()
+    }
+
+    /// Runs a seed with a bug in it.
+    ///
+    /// # Errors
+    /// The invariant that it breaks.
+    pub fn planted(&mut self, seed: u64, plant: Plant) -> Result<Ended, Violation> {
+        let schedule = Schedule::random(seed);
+        Sim::new(self.oracle(seed), &schedule).planted(plant).run()
     }
 
     /// Runs a seed and tells all that happens on standard error.

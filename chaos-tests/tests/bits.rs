@@ -59,6 +59,27 @@ fn every_run_has_the_serial_chain(optimizer: &'static str) {
 }
 
 #[test]
+fn leases_of_any_length_change_no_bit() {
+    for lease in [0.05, 0.3, 3600.0] {
+        let spec = Spec {
+            lease,
+            ..Spec::matrix("adam", 12)
+        };
+        let oracle = Oracle::of(&spec.task());
+        for (name, faults) in scenarios() {
+            let leg = Leg {
+                workers: 3,
+                shards: 3,
+            };
+            let what = format!("lease {lease}, {name}");
+            let ended = check(&oracle, &Schedule::scripted(3, leg, faults), &what);
+            let chain: Vec<_> = ended.store.chain().into_values().collect();
+            assert!(chain == oracle.chain, "{what}: another chain");
+        }
+    }
+}
+
+#[test]
 fn sgd() {
     every_run_has_the_serial_chain("sgd");
 }

@@ -20,43 +20,28 @@ impl Invariant for Standing {
     }
 
     fn see(&mut self, fact: &Fact<'_>, world: &World<'_>) -> Result<(), String> {
-        match fact {
-            Fact::Assigned(member, assignment) => {
-                if assignment.generation != self.generation {
-                    self.generation = assignment.generation;
-                    self.holders.clear();
-                    self.touched = true;
-                }
-                let standing = assignment.leases.iter().filter(|l| l.until.is_none());
-                self.holders
-                    .extend(standing.map(|lease| (lease.partition, *member)));
+        if let Fact::Assigned(member, assignment) = fact {
+            if assignment.generation != self.generation {
+                self.generation = assignment.generation;
+                self.holders.clear();
+                self.touched = true;
             }
-            Fact::Settled => {
-                let all = world.oracle.task.job.run.partitions as usize;
-                let held = self.holders.len();
-                let complete = held == 0 || held == all;
-                let touched = std::mem::take(&mut self.touched);
-                return ensure(!touched || complete, || {
-                    format!(
-                        "generation {}: {held} of {all} partitions have a holder",
-                        self.generation
-                    )
-                });
-            }
-            Fact::Began { .. }
-            | Fact::Welcomed(_)
-            | Fact::Down(_)
-            | Fact::Applied { .. }
-            | Fact::Committed(_)
-            | Fact::Recorded(_)
-            | Fact::Announced { .. }
-            | Fact::Stored(..)
-            | Fact::Scored(_)
-            | Fact::Damaged
-            | Fact::Quiet(_)
-            | Fact::Now(_)
-            | Fact::Over => {}
+            let standing = assignment.leases.iter().filter(|l| l.until.is_none());
+            self.holders
+                .extend(standing.map(|lease| (lease.partition, *member)));
         }
-        Ok(())
+        let Fact::Settled = fact else {
+            return Ok(());
+        };
+        let all = world.oracle.task.job.run.partitions as usize;
+        let held = self.holders.len();
+        let complete = held == 0 || held == all;
+        let touched = std::mem::take(&mut self.touched);
+        ensure(!touched || complete, || {
+            format!(
+                "generation {}: {held} of {all} partitions have a holder",
+                self.generation
+            )
+        })
     }
 }

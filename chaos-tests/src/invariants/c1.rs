@@ -1,6 +1,8 @@
 //! C1: a checkpoint is complete or invisible, has the bits of its version, and is announced only
 //! once it and the ledger up to it are durable.
 
+use resilin_core::Step;
+
 use super::{Fact, Invariant, World, ensure};
 
 pub(super) struct Whole;
@@ -11,36 +13,28 @@ impl Invariant for Whole {
     }
 
     fn see(&mut self, fact: &Fact<'_>, world: &World<'_>) -> Result<(), String> {
-        let at = |step: u64| world.oracle.blocks.get(step as usize).map(Vec::as_slice);
-        match fact {
-            Fact::Began { base, blocks, .. } => ensure(at(base.0) == Some(*blocks), || {
+        let at = |step: &Step| world.oracle.blocks.get(step.0 as usize).map(Vec::as_slice);
+        if let Fact::Began { base, blocks, .. } = fact {
+            ensure(at(base) == Some(*blocks), || {
                 format!("a start from other weights {base}")
-            }),
-            Fact::Stored(step, blocks) => ensure(at(step.0) == Some(*blocks), || {
-                format!("a checkpoint of other weights {step}")
-            }),
-            Fact::Announced {
-                step,
-                stored,
-                recorded,
-            } => {
-                ensure(*stored, || format!("{step} is announced and not durable"))?;
-                ensure(recorded >= step, || {
-                    format!("{step} is announced, the ledger ends at {recorded}")
-                })
-            }
-            Fact::Welcomed(_)
-            | Fact::Down(_)
-            | Fact::Assigned(..)
-            | Fact::Settled
-            | Fact::Applied { .. }
-            | Fact::Committed(_)
-            | Fact::Recorded(_)
-            | Fact::Scored(_)
-            | Fact::Damaged
-            | Fact::Quiet(_)
-            | Fact::Now(_)
-            | Fact::Over => Ok(()),
+            })?;
         }
+        if let Fact::Stored(step, blocks) = fact {
+            ensure(at(step) == Some(*blocks), || {
+                format!("a checkpoint of other weights {step}")
+            })?;
+        }
+        let Fact::Announced {
+            step,
+            stored,
+            recorded,
+        } = fact
+        else {
+            return Ok(());
+        };
+        ensure(*stored, || format!("{step} is announced and not durable"))?;
+        ensure(recorded >= step, || {
+            format!("{step} is announced, the ledger ends at {recorded}")
+        })
     }
 }

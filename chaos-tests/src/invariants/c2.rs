@@ -15,29 +15,15 @@ impl Invariant for Kept {
     }
 
     fn see(&mut self, fact: &Fact<'_>, _: &World<'_>) -> Result<(), String> {
-        match fact {
-            Fact::Began { base, damaged, .. } => {
-                let back = *base < self.announced;
-                ensure(!back || *damaged, || {
-                    format!("a start from {base}, {} was announced", self.announced)
-                })?;
-                self.announced = *base;
-            }
-            Fact::Announced { step, .. } => self.announced = self.announced.max(*step),
-            Fact::Welcomed(_)
-            | Fact::Down(_)
-            | Fact::Assigned(..)
-            | Fact::Settled
-            | Fact::Applied { .. }
-            | Fact::Committed(_)
-            | Fact::Recorded(_)
-            | Fact::Stored(..)
-            | Fact::Scored(_)
-            | Fact::Damaged
-            | Fact::Quiet(_)
-            | Fact::Now(_)
-            | Fact::Over => {}
+        if let Fact::Announced { step, .. } = fact {
+            self.announced = self.announced.max(*step);
         }
-        Ok(())
+        let Fact::Began { base, damaged, .. } = fact else {
+            return Ok(());
+        };
+        let announced = std::mem::replace(&mut self.announced, *base);
+        ensure(*base >= announced || *damaged, || {
+            format!("a start from {base}, {announced} was announced")
+        })
     }
 }

@@ -21,40 +21,27 @@ impl Invariant for Holders {
     }
 
     fn see(&mut self, fact: &Fact<'_>, _: &World<'_>) -> Result<(), String> {
-        match fact {
-            Fact::Began { .. } => {
-                self.live.clear();
-                self.leases.clear();
-            }
-            Fact::Welcomed(member) => {
-                self.live.insert(*member);
-            }
-            Fact::Down(member) => {
-                self.live.remove(member);
-            }
-            Fact::Assigned(member, assignment) => {
-                if assignment.generation != self.generation {
-                    self.generation = assignment.generation;
-                    self.leases.clear();
-                }
-                let live = self.live.contains(member) || assignment.leases.is_empty();
-                ensure(live, || format!("{member} holds leases and is no member"))?;
-                self.leases.insert(*member, assignment.leases.clone());
-                return self.apart(*member);
-            }
-            Fact::Settled
-            | Fact::Applied { .. }
-            | Fact::Committed(_)
-            | Fact::Recorded(_)
-            | Fact::Announced { .. }
-            | Fact::Stored(..)
-            | Fact::Scored(_)
-            | Fact::Damaged
-            | Fact::Quiet(_)
-            | Fact::Now(_)
-            | Fact::Over => {}
+        if let Fact::Began { .. } = fact {
+            self.live.clear();
+            self.leases.clear();
         }
-        Ok(())
+        if let Fact::Welcomed(member) = fact {
+            self.live.insert(*member);
+        }
+        if let Fact::Down(member) = fact {
+            self.live.remove(member);
+        }
+        let Fact::Assigned(member, assignment) = fact else {
+            return Ok(());
+        };
+        if assignment.generation != self.generation {
+            self.generation = assignment.generation;
+            self.leases.clear();
+        }
+        let live = self.live.contains(member) || assignment.leases.is_empty();
+        ensure(live, || format!("{member} holds leases and is no member"))?;
+        self.leases.insert(*member, assignment.leases.clone());
+        self.apart(*member)
     }
 }
 

@@ -78,14 +78,10 @@ pub enum Fact<'a> {
     Stored(Step, &'a [Digest]),
     /// Test rows were scored.
     Scored(Metrics),
-    /// The newest announced checkpoint was made unreadable.
-    Damaged,
     /// Faults are over and a worker is there.
     Quiet(Time),
     /// Time passes.
     Now(Time),
-    /// The run is over.
-    Over,
 }
 
 /// What a run is judged against.

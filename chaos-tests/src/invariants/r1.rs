@@ -19,42 +19,29 @@ impl Invariant for Once {
     }
 
     fn see(&mut self, fact: &Fact<'_>, world: &World<'_>) -> Result<(), String> {
-        match fact {
-            Fact::Applied {
-                slice,
-                timeline,
-                step,
-                ..
-            } => {
-                let new = self.applied.insert((*slice, *timeline, *step));
-                ensure(new, || {
-                    format!("slice {slice} applied step {step} twice in {timeline}")
-                })?;
-            }
-            Fact::Committed(record) => {
-                let key = (record.slice, record.timeline, record.step);
-                ensure(self.applied.contains(&key), || {
-                    format!("a record of a step that was not applied: {record:?}")
-                })?;
-                if !record.skipped {
-                    complete(record, world)?;
-                }
-            }
-            Fact::Began { .. }
-            | Fact::Welcomed(_)
-            | Fact::Down(_)
-            | Fact::Assigned(..)
-            | Fact::Settled
-            | Fact::Recorded(_)
-            | Fact::Announced { .. }
-            | Fact::Stored(..)
-            | Fact::Scored(_)
-            | Fact::Damaged
-            | Fact::Quiet(_)
-            | Fact::Now(_)
-            | Fact::Over => {}
+        if let Fact::Applied {
+            slice,
+            timeline,
+            step,
+            ..
+        } = fact
+        {
+            let new = self.applied.insert((*slice, *timeline, *step));
+            ensure(new, || {
+                format!("slice {slice} applied step {step} twice in {timeline}")
+            })?;
         }
-        Ok(())
+        let Fact::Committed(record) = fact else {
+            return Ok(());
+        };
+        let key = (record.slice, record.timeline, record.step);
+        ensure(self.applied.contains(&key), || {
+            format!("a record of a step that was not applied: {record:?}")
+        })?;
+        if record.skipped {
+            return Ok(());
+        }
+        complete(record, world)
     }
 }
 

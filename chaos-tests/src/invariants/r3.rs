@@ -11,46 +11,32 @@ impl Invariant for Bits {
     }
 
     fn see(&mut self, fact: &Fact<'_>, world: &World<'_>) -> Result<(), String> {
-        match fact {
-            Fact::Applied {
-                slice,
-                step,
-                first,
-                digests,
-                timeline,
-            } => {
-                let made = step.next();
-                let blocks = world.oracle.blocks.get(made.0 as usize);
-                let expected = blocks.map(|blocks| &blocks[*first..first + digests.len()]);
-                let right = expected == Some(*digests);
-                ensure(right, || {
-                    format!("slice {slice} has other weights {made} in timeline {timeline}")
-                })
-            }
-            Fact::Recorded(record) => {
-                let made = record.step.next();
-                let line = world.oracle.chain.get(made.0 as usize);
-                ensure(line == Some(&record.chain), || {
-                    format!("the ledger's line {made} is not that of the serial run")
-                })?;
-                let skipped = world.oracle.skipped.contains(&record.step);
-                ensure(skipped == record.skipped, || {
-                    format!("step {} is skipped: {}", record.step, record.skipped)
-                })
-            }
-            Fact::Began { .. }
-            | Fact::Welcomed(_)
-            | Fact::Down(_)
-            | Fact::Assigned(..)
-            | Fact::Settled
-            | Fact::Committed(_)
-            | Fact::Announced { .. }
-            | Fact::Stored(..)
-            | Fact::Scored(_)
-            | Fact::Damaged
-            | Fact::Quiet(_)
-            | Fact::Now(_)
-            | Fact::Over => Ok(()),
+        if let Fact::Applied {
+            slice,
+            timeline,
+            step,
+            first,
+            digests,
+        } = fact
+        {
+            let made = step.next();
+            let blocks = world.oracle.blocks.get(made.0 as usize);
+            let expected = blocks.map(|blocks| &blocks[*first..first + digests.len()]);
+            ensure(expected == Some(*digests), || {
+                format!("slice {slice} has other weights {made} in timeline {timeline}")
+            })?;
         }
+        let Fact::Recorded(record) = fact else {
+            return Ok(());
+        };
+        let made = record.step.next();
+        let line = world.oracle.chain.get(made.0 as usize);
+        ensure(line == Some(&record.chain), || {
+            format!("the ledger's line {made} is not that of the serial run")
+        })?;
+        let skipped = world.oracle.skipped.contains(&record.step);
+        ensure(skipped == record.skipped, || {
+            format!("step {} is skipped: {}", record.step, record.skipped)
+        })
     }
 }

@@ -13,9 +13,10 @@ use resilin_core::machine::shard::{self, Origin, Shard};
 use resilin_core::message::SliceView;
 use resilin_core::time::Time;
 use resilin_core::{MapNumber, SliceId, Step, Timeline, View};
-use resilin_learn::kernel::{Digest, SliceKernel, chain_line, hex};
+use resilin_learn::kernel::{Digest, SliceKernel, WEIGHTS, chain_line, hex};
 
 use super::events::{Happening, Local};
+use super::plant::Plant;
 use super::shards::SliceHost;
 use super::store::{Tensors, digests};
 use super::{Checked, Sim};
@@ -166,7 +167,7 @@ impl Sim<'_> {
             Some(tensors) => digests(tensors, self.oracle),
             None => {
                 let initial = self.oracle.task.initial_weights();
-                let whole = Tensors::from([("weights".into(), initial)]);
+                let whole = Tensors::from([(WEIGHTS.into(), initial)]);
                 digests(&whole, self.oracle)
             }
         }
@@ -215,6 +216,9 @@ impl Sim<'_> {
                 SliceKernel::new(plan.clone(), initial[plan.values()].to_vec())
             }
             Some(tensors) => SliceKernel::restore(plan, step, |name, range, out| {
+                if self.plant == Some(Plant::MomentsLost) && name != WEIGHTS {
+                    return Ok(());
+                }
                 let whole = tensors.get(name).ok_or("a tensor is missing")?;
                 out.copy_from_slice(&whole[range]);
                 Ok::<(), &str>(())

@@ -69,11 +69,7 @@ impl Sim<'_> {
                 }
             }
             Fault::FreezeCoordinator(lasts) => self.coordinator_frozen = self.now + lasts,
-            Fault::DamageNewest => {
-                if self.store.damage_newest() {
-                    self.checker.see(&Fact::Damaged)?;
-                }
-            }
+            Fault::DamageNewest => self.store.damage_newest(),
             Fault::StoreFails(lasts) => self.store_fails = self.now + lasts,
             Fault::Stop => self.soon(1, 2, Local::Command(job::Command::Stop)),
         }

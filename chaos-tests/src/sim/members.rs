@@ -84,9 +84,8 @@ impl Sim<'_> {
 
     fn job_effect(&mut self, effect: job::Effect) -> Checked {
         match effect {
-            job::Effect::Say(member, mut says) => {
-                if let CoordinatorSays::Assign(assignment) = &mut says {
-                    self.plant_leases(assignment);
+            job::Effect::Say(member, says) => {
+                if let CoordinatorSays::Assign(assignment) = &says {
                     self.checker.see(&Fact::Assigned(member, assignment))?;
                 }
                 self.fleet(fleet::Event::Say(member, says))
@@ -137,19 +136,6 @@ impl Sim<'_> {
             | Note::NonFinite(..)
             | Note::Differs(..)
             | Note::Degraded(_) => Ok(()),
-        }
-    }
-
-    fn plant_leases(&self, assignment: &mut resilin_core::message::Assignment) {
-        let Some(coordinator) = &self.coordinator else {
-            return;
-        };
-        if self.plant == Some(Plant::LeasesFromNewest) {
-            let versions = coordinator.slices.iter().map(|s| s.machine.version());
-            let newest = versions.max().expect("a run has a slice");
-            for lease in &mut assignment.leases {
-                lease.from = lease.from.max(newest);
-            }
         }
     }
 

@@ -16,8 +16,6 @@ pub enum Plant {
     VotesForgotten,
     /// A version is announced before its manifest is durable.
     AnnouncedEarly,
-    /// Version `t` is freed as soon as `t + 1` is there.
-    FreedEarly,
-    /// Leases begin at the newest step of any slice.
-    LeasesFromNewest,
+    /// A checkpoint is restored without the optimizer's moments.
+    MomentsLost,
 }

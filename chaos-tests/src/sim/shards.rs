@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use resilin_core::machine::saver;
 use resilin_core::machine::shard::{Effect, Event, Push, Shard};
-use resilin_core::message::{ShardSays, SliceSays, Use, WorkerAsks};
+use resilin_core::message::{SliceSays, WorkerAsks};
 use resilin_core::time::Time;
 use resilin_core::tree::Node;
 use resilin_core::vote::Action;
@@ -92,24 +92,6 @@ impl Sim<'_> {
     }
 
     pub(super) fn asked(&mut self, slice: SliceId, link: LinkId, asks: WorkerAsks) -> Checked {
-        let WorkerAsks::Pull {
-            step,
-            purpose,
-            timeline,
-            ..
-        } = asks;
-        let newest = self.slice_mut(slice).map(|host| host.machine.version());
-        let early = self.plant == Some(Plant::FreedEarly) && purpose == Use::Train;
-        if let Some(at) = newest.filter(|at| early && step < *at) {
-            let gone = ShardSays::Gone {
-                timeline,
-                step,
-                at,
-                purpose,
-            };
-            self.send(link, End::Worker, Packet::Heard(gone));
-            return Ok(());
-        }
         self.shard(slice, Event::Asked(link, asks))
     }
 

@@ -83,10 +83,9 @@ impl Store {
         self.ledger.len() - self.synced
     }
 
-    pub(super) fn damage_newest(&mut self) -> bool {
+    pub(super) fn damage_newest(&mut self) {
         let newest = self.checkpoints.pop_last();
-        self.damaged.extend(newest.as_ref().map(|(step, _)| *step));
-        newest.is_some()
+        self.damaged.extend(newest.map(|(step, _)| step));
     }
 
     /// The newest checkpoint that can be read.
