@@ -4,25 +4,29 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix::{Actor, Arbiter, ArbiterHandle, AsyncContext, Context, Handler, Message};
+use actix::{Actor, Arbiter, ArbiterHandle, AsyncContext, Context};
 use resilin_core::frame::{DataHeader, Encoding, Kind};
 use resilin_core::handshake::Hello;
 use resilin_core::machine::Rules;
 use resilin_core::machine::worker::{Computed, Effect, Event, Exit as End, Worker};
-use resilin_core::message::{
-    CoordinatorSays, ShardSays, SliceView, TaskScore, Use, WorkerAsks, WorkerSays,
-};
+use resilin_core::message::{SliceView, Use, WorkerAsks, WorkerSays};
 use resilin_core::{Incarnation, LinkId, MapNumber, SliceId, Step, Timeline};
 use resilin_learn::kernel::hex;
 use resilin_learn::task::Task;
 use tokio::sync::{mpsc, oneshot};
 
-use super::compute::{Crew, Sum};
+use super::compute::Crew;
 use super::data::{self, Dial};
 use super::tensors::{Arrivals, Sums};
-use crate::clock::{Alarm, Clock, Tick};
+use crate::clock::{Alarm, Clock};
 use crate::exit::Exit;
-use crate::link::{BufferPool, LinkSender, OutTensor, SharedValues};
+use crate::link::{BufferPool, LinkSender, OutTensor};
+
+mod mailbox;
+
+pub(super) use mailbox::{
+    Arrived, Evaluated, Failed, Heard, Linked, Opened, Orphaned, Scored, SliceGone, Terminate, Told,
+};
 
 /// Time for the last words on the control link.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -262,257 +266,5 @@ impl Actor for WorkerActor {
         if let Err(error) = started {
             self.exit(Exit::Fault(format!("cannot start a thread: {error}")));
         }
-    }
-}
-
-/// The coordinator said welcome on a control link.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(super) struct Linked {
-    pub(super) sender: LinkSender,
-    pub(super) incarnation: Incarnation,
-}
-
-/// The control link is gone.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(super) struct Orphaned;
-
-/// The coordinator speaks.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(super) struct Told(pub(super) CoordinatorSays);
-
-/// The link to a slice is open.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(super) struct Opened {
-    pub(super) link: LinkId,
-    pub(super) slice: SliceId,
-    pub(super) sender: LinkSender,
-    /// Contributions, sent as there is room.
-    pub(super) pushes: mpsc::Sender<OutTensor>,
-}
-
-/// The link to a slice is gone.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(super) struct SliceGone {
-    pub(super) link: LinkId,
-    pub(super) slice: SliceId,
-}
-
-/// A slice speaks.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(super) struct Heard {
-    pub(super) link: LinkId,
-    pub(super) slice: SliceId,
-    pub(super) says: ShardSays,
-}
-
-/// A slice's weights are here.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(super) struct Arrived {
-    pub(super) link: LinkId,
-    pub(super) slice: SliceId,
-    pub(super) timeline: Timeline,
-    pub(super) step: Step,
-    pub(super) values: SharedValues,
-}
-
-/// A node is evaluated.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(super) struct Evaluated {
-    pub(super) timeline: Timeline,
-    pub(super) step: Step,
-    pub(super) sum: Sum,
-    pub(super) last: bool,
-}
-
-/// A range of test rows is scored.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(super) struct Scored {
-    pub(super) timeline: Timeline,
-    pub(super) version: Step,
-    pub(super) task: u32,
-    pub(super) score: TaskScore,
-}
-
-/// Rows cannot be read, or do not fit the model.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(super) struct Failed(pub(super) String);
-
-/// A signal: leave in peace.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(super) struct Terminate;
-
-impl Handler<Linked> for WorkerActor {
-    type Result = ();
-
-    fn handle(&mut self, linked: Linked, context: &mut Context<Self>) {
-        self.control = Some(linked.sender);
-        self.incarnation = linked.incarnation;
-        self.event(Event::Welcomed(linked.incarnation), context);
-    }
-}
-
-impl Handler<Orphaned> for WorkerActor {
-    type Result = ();
-
-    fn handle(&mut self, _: Orphaned, context: &mut Context<Self>) {
-        self.control = None;
-        self.event(Event::Orphaned, context);
-    }
-}
-
-impl Handler<Told> for WorkerActor {
-    type Result = ();
-
-    fn handle(&mut self, Told(says): Told, context: &mut Context<Self>) {
-        self.event(Event::Told(says), context);
-    }
-}
-
-impl Handler<Opened> for WorkerActor {
-    type Result = ();
-
-    fn handle(&mut self, opened: Opened, context: &mut Context<Self>) {
-        let slice = opened.slice;
-        let dialled = self.slices.get_mut(&slice);
-        if let Some(dialled) = dialled.filter(|dialled| dialled.link == opened.link) {
-            dialled.out = Some((opened.sender, opened.pushes));
-            self.event(Event::SliceUp(slice), context);
-        }
-    }
-}
-
-impl Handler<SliceGone> for WorkerActor {
-    type Result = ();
-
-    fn handle(&mut self, gone: SliceGone, context: &mut Context<Self>) {
-        let dialled = self.slices.get_mut(&gone.slice);
-        if let Some(dialled) = dialled.filter(|dialled| dialled.link == gone.link) {
-            dialled.out = None;
-            self.event(Event::SliceDown(gone.slice), context);
-        }
-    }
-}
-
-impl Handler<Heard> for WorkerActor {
-    type Result = ();
-
-    fn handle(&mut self, heard: Heard, context: &mut Context<Self>) {
-        let Heard { link, slice, says } = heard;
-        if self.is_current(slice, link) {
-            self.event(Event::Heard(slice, says), context);
-        }
-    }
-}
-
-impl Handler<Arrived> for WorkerActor {
-    type Result = ();
-
-    fn handle(&mut self, arrived: Arrived, context: &mut Context<Self>) {
-        let Arrived {
-            link,
-            slice,
-            timeline,
-            step,
-            values,
-        } = arrived;
-        if !self.is_current(slice, link) {
-            return;
-        }
-        for purpose in self.arrivals.arrived(slice, step, &values) {
-            let event = Event::Weights {
-                slice,
-                timeline,
-                step,
-                purpose,
-            };
-            self.event(event, context);
-        }
-    }
-}
-
-impl Handler<Evaluated> for WorkerActor {
-    type Result = ();
-
-    fn handle(&mut self, evaluated: Evaluated, context: &mut Context<Self>) {
-        let Evaluated {
-            timeline,
-            step,
-            sum,
-            last,
-        } = evaluated;
-        let outcome = sum.result.outcome;
-        let computed = Computed {
-            node: sum.node,
-            tensor: self.sums.insert(sum.values),
-            samples: outcome.samples,
-            weight: outcome.weight,
-            loss_sum: outcome.loss_sum,
-            non_finite: sum.result.non_finite,
-        };
-        let event = Event::Computed {
-            timeline,
-            step,
-            computed,
-            last,
-        };
-        self.event(event, context);
-    }
-}
-
-impl Handler<Scored> for WorkerActor {
-    type Result = ();
-
-    fn handle(&mut self, scored: Scored, context: &mut Context<Self>) {
-        let Scored {
-            timeline,
-            version,
-            task,
-            score,
-        } = scored;
-        let event = Event::Scored {
-            timeline,
-            version,
-            task,
-            score,
-        };
-        self.event(event, context);
-    }
-}
-
-impl Handler<Failed> for WorkerActor {
-    type Result = ();
-
-    fn handle(&mut self, Failed(cause): Failed, _: &mut Context<Self>) {
-        self.exit(Exit::Fault(cause));
-    }
-}
-
-impl Handler<Terminate> for WorkerActor {
-    type Result = ();
-
-    fn handle(&mut self, _: Terminate, context: &mut Context<Self>) {
-        self.event(Event::Terminate, context);
-    }
-}
-
-impl Handler<Tick> for WorkerActor {
-    type Result = ();
-
-    fn handle(&mut self, _: Tick, context: &mut Context<Self>) {
-        self.alarm.rang();
-        let threads = self.task.job.cluster.compute_threads;
-        let samples_per_s = self.crew.samples_per_s(threads);
-        self.event(Event::Tick { samples_per_s }, context);
     }
 }

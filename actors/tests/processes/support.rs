@@ -16,6 +16,7 @@ use resilin_core::Span;
 use resilin_core::handshake::Token;
 use resilin_core::job::Document;
 use resilin_learn::registry::Registry;
+use rustix::process::{Pid, Signal, kill_process};
 
 /// Longer than anything here takes, on a busy machine too.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
@@ -210,11 +211,10 @@ impl Process {
         self.child.wait().unwrap();
     }
 
-    /// SIGTERM.
-    pub(crate) fn terminate(&self) {
+    /// SIGTERM, SIGSTOP or SIGCONT.
+    pub(crate) fn signal(&self, signal: Signal) {
         let pid = i32::try_from(self.child.id()).unwrap();
-        let pid = rustix::process::Pid::from_raw(pid).unwrap();
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
     }
 
     /// The exit code and what was written to standard error.

@@ -12,6 +12,7 @@ use resilin_core::Step;
 use resilin_core::job::Document;
 use resilin_learn::kernel::{hex, weights_sha256};
 use resilin_learn::reference::{self, Progress};
+use rustix::process::Signal;
 use serde_json::json;
 
 const ANY: &str = "127.0.0.1:0";
@@ -120,7 +121,7 @@ fn a_stopped_run_goes_on_with_other_workers_and_shards() {
         .map(|_| Process::worker(&location.join, None))
         .collect();
     wait_for_step(&location, 30);
-    coordinator.terminate();
+    coordinator.signal(Signal::TERM);
     let stopped = coordinator.over();
     assert_eq!(coordinator.end().0, 6);
     for worker in &mut workers {
@@ -182,6 +183,33 @@ fn who_does_not_belong_is_refused_with_a_reason() {
     let (code, errors) = Process::coordinator(&job, other.path(), &location.join, None).end();
     assert_eq!(code, 1, "{errors}");
     assert!(errors.contains("in use by another process"), "{errors}");
+}
+
+#[test]
+fn a_frozen_worker_is_fenced_and_comes_back_as_another() {
+    let (state, job) = (tempfile::tempdir().unwrap(), job(1500, 2));
+    let job = job.replace("[failure]", "[failure]\nlease = 0.25");
+    let expected = oracle(&job);
+    let mut coordinator = Process::coordinator(&job, state.path(), ANY, None);
+    let location = coordinator.ready();
+    let mut workers: Vec<Process> = (0..2)
+        .map(|_| Process::worker(&location.join, None))
+        .collect();
+    wait_for_members(&location, 2);
+    workers[1].signal(Signal::STOP);
+    let until = Instant::now() + DEADLINE;
+    while status(&location).job.lost < 1 {
+        assert!(Instant::now() < until, "the frozen worker is not missed");
+    }
+    workers[1].signal(Signal::CONT);
+    wait_for_members(&location, 2);
+    let report = coordinator.over();
+    assert_eq!(coordinator.end().0, 0);
+    for worker in &mut workers {
+        assert_eq!(worker.end().0, 0);
+    }
+    assert_eq!(chain(&location.directory), expected.chain);
+    assert_eq!((report.workers_joined, report.workers_lost), (3, 1));
 }
 
 fn post(location: &Location, path: &str, body: serde_json::Value) -> u16 {
