@@ -1,1 +1,58 @@
-//! Resilin.
+//! Resilin trains models on machines that come and go: kill any process at any moment, the weights
+//! come out the same, to the bit.
+//!
+//! This crate is the face: the command line, and what a Rust user needs for an own model. A program
+//! that calls [`main`] with its own names in the [`Registry`] is a full `resilin`: it starts itself
+//! as coordinator and workers.
+//!
+//! ```no_run
+//! use std::process::ExitCode;
+//!
+//! fn main() -> ExitCode {
+//!     // Add to the registry: .model("mine", ...), .data("rows", ...), .optimizer("rule", ...)
+//!     resilin::main(resilin::Registry::default())
+//! }
+//! ```
+
+mod cli;
+mod client;
+mod commands;
+mod face;
+mod job_file;
+mod log;
+mod results;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use resilin_actors::Exit;
+
+pub use resilin_core::job::{JobError, Key, Section};
+pub use resilin_core::layout::Entry;
+pub use resilin_core::random;
+pub use resilin_learn::dataset::{Dataset, Manifest, Split, TargetKind};
+pub use resilin_learn::model::Model;
+pub use resilin_learn::registry::Registry;
+pub use resilin_learn::{autograd, dataset, math, model, models, optimizer, schedule};
+
+/// The whole program: reads the command line, does what it says, and gives the exit code. The data
+/// sources that every `resilin` has are added; a name in `registry` comes before theirs.
+#[must_use]
+pub fn main(registry: Registry) -> ExitCode {
+    let registry = resilin_data::sources(Registry::default()).with(registry);
+    let exit = match cli::run(Arc::new(registry)) {
+        Ok(()) => Exit::Done,
+        Err(exit) => exit,
+    };
+    match &exit {
+        Exit::Done => {}
+        Exit::Stopped(_) => eprintln!("{exit}"),
+        Exit::Fault(_)
+        | Exit::Usage(_)
+        | Exit::Refused(_)
+        | Exit::Damaged(_)
+        | Exit::WaitedTooLong(_)
+        | Exit::Gone(_) => eprintln!("error: {exit}"),
+    }
+    ExitCode::from(exit.code())
+}

@@ -101,6 +101,16 @@ impl Registry {
         self
     }
 
+    /// Adds everything of another registry; where a name is in both, the other's counts.
+    #[must_use]
+    pub fn with(mut self, other: Self) -> Self {
+        self.models.extend(other.models);
+        self.optimizers.extend(other.optimizers);
+        self.schedules.extend(other.schedules);
+        self.sources.extend(other.sources);
+        self
+    }
+
     /// Reads a whole job and builds all that it names. `directory` is where relative paths of
     /// `[data]` start. The text of the task's effective job gives the same task elsewhere.
     ///

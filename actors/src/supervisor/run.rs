@@ -175,7 +175,8 @@ impl<F: FnMut(Happening)> Supervisor<F> {
             }
             News::Line { role, pid, text } => {
                 if !text.trim().is_empty() {
-                    self.last_lines.insert(pid, text.clone());
+                    let said = text.strip_prefix("error: ").unwrap_or(&text);
+                    self.last_lines.insert(pid, said.to_owned());
                 }
                 (self.on)(Happening::Line { role, pid, text });
                 Ok(())

@@ -131,6 +131,10 @@ impl Cluster {
             let message = format!("{workers} is more than max_workers {max_workers}; lower it");
             return Err(section.error(WORKERS.name, message));
         }
+        if self.replicas > 0 {
+            let message = "copies of shards are not there yet; remove it or set 0";
+            return Err(section.error(REPLICAS.name, message));
+        }
         Ok(())
     }
 }

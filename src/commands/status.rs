@@ -1,0 +1,92 @@
+//! `resilin status`: a run at this moment, as its coordinator sees it.
+
+use resilin_actors::Exit;
+use resilin_actors::coordinator::RunStatus;
+use resilin_core::machine::job::MemberStatus;
+
+use crate::client::ClientArgs;
+use crate::face::print_json;
+
+/// Show a run: steps, loss, workers, checkpoints, and whom it waits for
+#[derive(Debug, clap::Args)]
+pub(crate) struct Status {
+    #[command(flatten)]
+    client: ClientArgs,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl Status {
+    pub(crate) fn run(&self) -> Result<(), Exit> {
+        let status = self.client.client()?.status()?;
+        if self.json {
+            print_json(&status);
+            return Ok(());
+        }
+        for line in lines(&status) {
+            println!("{line}");
+        }
+        Ok(())
+    }
+}
+
+fn lines(status: &RunStatus) -> Vec<String> {
+    let job = &status.job;
+    let durable = job
+        .durable_step
+        .map_or_else(|| "none yet".into(), |step| format!("step {step}"));
+    let loss = job
+        .loss
+        .map_or_else(String::new, |loss| format!(", loss {loss:.4}"));
+    let mut lines = vec![
+        format!("run         {} ({})", status.name, status.location.run),
+        format!(
+            "step        {} of {} (epoch {} of {}){loss}",
+            job.step,
+            job.total_steps,
+            job.epoch + 1,
+            job.epochs
+        ),
+        format!("speed       {:.0} samples/s", job.samples_per_s),
+        format!("durable     {durable}"),
+    ];
+    if let Some(accuracy) = job.metrics.last().and_then(|newest| newest.accuracy()) {
+        lines.push(format!("accuracy    {accuracy:.4} on the test rows"));
+    }
+    if let Some(cause) = &job.degraded {
+        lines.push(format!("degraded    persistence: {cause}"));
+    }
+    if let Some(who) = &job.waiting {
+        lines.push(format!("waiting for {who}"));
+    }
+    lines.push(format!(
+        "members     generation {}; {} joined, {} lost, {} drained; {} partitions reassigned",
+        job.generation, job.joined, job.lost, job.drained, job.reassigned
+    ));
+    lines.push(format!(
+        "workers     {} of {} wanted",
+        job.workers.len(),
+        job.wanted
+    ));
+    lines.extend(job.workers.iter().map(member));
+    lines.push(format!(
+        "join        resilin worker --join {}",
+        status.location.join
+    ));
+    lines
+}
+
+fn member(member: &MemberStatus) -> String {
+    let step = member
+        .step
+        .map_or_else(|| "-".into(), |step| step.to_string());
+    format!(
+        "  {:<16} {:<24} {:<9} {:>3} partitions  step {step}  {:.0} samples/s",
+        member.incarnation.to_string(),
+        member.name,
+        member.state,
+        member.partitions,
+        member.samples_per_s
+    )
+}

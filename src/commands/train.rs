@@ -1,0 +1,161 @@
+//! `resilin train`: a supervisor over a coordinator and workers, which it starts as a stranger
+//! would; it owns the terminal and the report.
+
+mod watch;
+
+use std::path::{Path, PathBuf};
+
+use resilin_actors::Exit;
+use resilin_actors::coordinator::Report;
+use resilin_actors::supervisor::{self, Ended, Options, When};
+use resilin_checkpoint::{History, LEDGER, RealFiles};
+use resilin_core::job::{Document, Job};
+use resilin_learn::kernel::Digest;
+use resilin_learn::registry::Registry;
+
+use crate::client::{STATE, secret};
+use crate::commands::exit;
+use crate::face::{Face, FaceArgs};
+use crate::job_file::{JobArgs, utf8};
+use crate::results::ResultArgs;
+use watch::Watch;
+
+/// Train a job on worker processes of this host, and of any other that joins
+#[derive(Debug, clap::Args)]
+pub(crate) struct Train {
+    #[command(flatten)]
+    job: JobArgs,
+    /// Workers to keep running on this host, instead of [cluster] workers
+    #[arg(long, value_name = "N")]
+    workers: Option<u32>,
+    /// Directory where runs, their ledgers and checkpoints are kept
+    #[arg(long, value_name = "DIR", default_value = STATE)]
+    state: PathBuf,
+    /// Start the run over: removes its checkpoints and its ledger
+    #[arg(long)]
+    fresh: bool,
+    /// Address for workers, HOST:PORT, instead of [cluster] listen; port 0 takes a free one
+    #[arg(long, value_name = "ADDR")]
+    listen: Option<String>,
+    /// Address of the HTTP interface, HOST:PORT, instead of [cluster] api
+    #[arg(long, value_name = "ADDR")]
+    api: Option<String>,
+    /// File with the token that workers and tools must show; needed beyond loopback addresses
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    #[command(flatten)]
+    results: ResultArgs,
+    #[command(flatten)]
+    face: FaceArgs,
+    /// Print the job with every key and its meaning, which is itself a job file, and end
+    #[arg(long)]
+    print_job: bool,
+}
+
+impl Train {
+    pub(crate) fn run(&self, registry: &Registry) -> Result<(), Exit> {
+        self.results.check()?;
+        if self.print_job {
+            let task = self.job.task(self.document()?, registry)?;
+            print!("{}", task.effective.toml());
+            return Ok(());
+        }
+        let options = self.supervisor()?;
+        let mut watch = Watch::new(Face::new(self.face));
+        let ended = supervisor::run(options, |happening| watch.take(happening));
+        let shown = self.show(&ended, &mut watch);
+        watch.face.clear();
+        exit(ended.exit).and(shown)
+    }
+
+    /// The job with the overrides that the coordinator is given, too.
+    fn document(&self) -> Result<Document, Exit> {
+        let mut document = self.job.document()?;
+        if let Some(workers) = self.workers {
+            document.set("cluster", "workers", workers);
+        }
+        Ok(document)
+    }
+
+    fn supervisor(&self) -> Result<Options, Exit> {
+        let job = Job::read(&mut self.document()?).map_err(|error| self.job.refused(&error))?;
+        let program = std::env::current_exe().map_err(|error| {
+            Exit::Fault(format!(
+                "cannot find this program to start it again: {error}"
+            ))
+        })?;
+        let failure = job.failure;
+        Ok(Options {
+            program,
+            coordinator: self.coordinator_arguments()?,
+            first_start: self.fresh.then(|| "--fresh".into()).into_iter().collect(),
+            worker: self.worker_arguments()?,
+            token: self.token_file.as_deref().map(secret).transpose()?,
+            restarts: failure.restarts,
+            window: failure.restart_window,
+            grace: failure.drain_grace,
+        })
+    }
+
+    fn coordinator_arguments(&self) -> Result<Vec<String>, Exit> {
+        let mut arguments = vec!["coordinator".to_owned()];
+        arguments.extend(self.job.arguments()?);
+        option(&mut arguments, "--state", Some(utf8(&self.state)?));
+        let workers = self.workers.map(|workers| workers.to_string());
+        option(&mut arguments, "--workers", workers);
+        option(&mut arguments, "--listen", self.listen.clone());
+        option(&mut arguments, "--api", self.api.clone());
+        self.token_argument(&mut arguments)?;
+        Ok(arguments)
+    }
+
+    fn worker_arguments(&self) -> Result<Vec<String>, Exit> {
+        let mut arguments = vec!["worker".to_owned()];
+        let data = self.job.data.as_deref().map(utf8).transpose()?;
+        option(&mut arguments, "--data", data);
+        self.token_argument(&mut arguments)?;
+        Ok(arguments)
+    }
+
+    fn token_argument(&self, arguments: &mut Vec<String>) -> Result<(), Exit> {
+        let token = self.token_file.as_deref().map(utf8).transpose()?;
+        option(arguments, "--token-file", token);
+        Ok(())
+    }
+
+    /// Writes and shows what came out, also of a run that stopped or failed.
+    fn show(&self, ended: &Ended, watch: &mut Watch) -> Result<(), Exit> {
+        let Some(report) = &ended.report else {
+            return Ok(());
+        };
+        let report: Report = serde_json::from_value(report.clone()).map_err(|error| {
+            Exit::Fault(format!("the run's report is of another version: {error}"))
+        })?;
+        let directory = ended.directory.as_deref();
+        match ended.done {
+            When::Before => watch
+                .notice("the run is finished: this is its result; --fresh starts it over".into()),
+            When::Now => watch.last_epochs(directory, &report),
+        }
+        self.results.write_report(&report)?;
+        self.results.write_chain(|| chain(directory))?;
+        watch.face.end(&report);
+        Ok(())
+    }
+}
+
+/// The newest timeline's chain of a run, from step 0.
+fn chain(directory: Option<&Path>) -> Result<Vec<Digest>, Exit> {
+    let Some(directory) = directory else {
+        return Ok(Vec::new());
+    };
+    let history = History::read(&RealFiles, &directory.join(LEDGER))?;
+    let lines = history.chain()?.into_iter();
+    Ok(lines.map(|(_, line)| line).collect())
+}
+
+fn option(arguments: &mut Vec<String>, name: &str, value: Option<String>) {
+    if let Some(value) = value {
+        arguments.extend([name.to_owned(), value]);
+    }
+}

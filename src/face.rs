@@ -1,0 +1,276 @@
+//! What a person or a program sees of a run that is under way: a bar on a terminal, plain lines
+//! elsewhere, or one JSON object a line.
+
+use std::io::{IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use resilin_actors::coordinator::Report;
+use serde::Serialize;
+
+/// How a run is shown.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(crate) struct FaceArgs {
+    /// Print JSON lines only: events while it runs, the report at the end
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Plain lines instead of a progress bar, as where the output is no terminal
+    #[arg(long)]
+    pub(crate) no_progress: bool,
+}
+
+/// Something worth showing.
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub(crate) enum Event {
+    /// The run begins or goes on.
+    Begin {
+        /// Name of the run.
+        job: String,
+        /// Its id, in hex.
+        run_id: String,
+        /// Steps of the whole run.
+        total_steps: u64,
+        /// The step that it begins from.
+        from_step: u64,
+    },
+    /// Where the run is.
+    Step(Progress),
+    /// The weights at the end of an epoch were scored.
+    Epoch {
+        /// The epoch, from 1.
+        epoch: u64,
+        /// Epochs of the whole run.
+        epochs: u64,
+        /// The step whose weights they are.
+        step: u64,
+        /// Share of test rows predicted right.
+        test_accuracy: Option<f64>,
+        /// Mean loss over the test rows.
+        test_loss: f64,
+    },
+    /// Something changed that a person would ask about.
+    Notice {
+        /// One line.
+        text: String,
+    },
+}
+
+/// Where a run is.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Progress {
+    /// Steps done.
+    pub(crate) step: u64,
+    /// The epoch under way, from 1.
+    pub(crate) epoch: u64,
+    /// Epochs of the whole run.
+    pub(crate) epochs: u64,
+    /// Mean loss of the newest step.
+    pub(crate) loss: Option<f64>,
+    /// Rows applied a second.
+    pub(crate) samples_per_s: f64,
+    /// Workers alive; `None` for the serial reference.
+    pub(crate) workers: Option<usize>,
+    /// Whom the run waits for.
+    pub(crate) waiting: Option<String>,
+}
+
+/// Least time between two plain lines of progress.
+const PLAIN_EVERY: Duration = Duration::from_secs(5);
+/// Least time between two progress events in JSON.
+const JSON_EVERY: Duration = Duration::from_millis(250);
+
+/// Shows events as they come.
+pub(crate) struct Face {
+    style: Style,
+    shown: Option<Instant>,
+}
+
+enum Style {
+    Bar(ProgressBar),
+    Plain,
+    Json,
+}
+
+impl Face {
+    /// The style that was asked for, or that the output can take.
+    pub(crate) fn new(args: FaceArgs) -> Self {
+        let terminal = std::io::stdout().is_terminal() && std::io::stderr().is_terminal();
+        let style = match (args.json, args.no_progress || !terminal) {
+            (true, _) => Style::Json,
+            (false, true) => Style::Plain,
+            (false, false) => Style::Bar(bar()),
+        };
+        Self { style, shown: None }
+    }
+
+    /// Shows one event.
+    pub(crate) fn show(&mut self, event: &Event) {
+        if let Style::Json = self.style {
+            return self.show_json(event);
+        }
+        match event {
+            Event::Begin {
+                job,
+                run_id,
+                total_steps,
+                from_step,
+            } => {
+                let from = match from_step {
+                    0 => String::new(),
+                    step => format!(", going on from step {step}"),
+                };
+                if let Style::Bar(bar) = &self.style {
+                    bar.set_length(*total_steps);
+                }
+                self.line(&format!("run {job} ({run_id}): {total_steps} steps{from}"));
+            }
+            Event::Step(progress) => self.progress(progress),
+            Event::Epoch {
+                epoch,
+                epochs,
+                step,
+                test_accuracy,
+                test_loss,
+            } => {
+                let accuracy = accuracy(*test_accuracy);
+                self.line(&format!(
+                    "epoch {epoch}/{epochs}  step {step}  test loss {test_loss:.4}{accuracy}"
+                ));
+            }
+            Event::Notice { text } => self.line(text),
+        }
+    }
+
+    /// Shows how the run ended; `at` is where its newest checkpoint is.
+    pub(crate) fn end(&mut self, report: &Report) {
+        if let Style::Json = self.style {
+            #[derive(Serialize)]
+            struct Last<'a> {
+                event: &'static str,
+                #[serde(flatten)]
+                report: &'a Report,
+            }
+            let event = "report";
+            return print_json(&Last { event, report });
+        }
+        if let Style::Bar(bar) = &self.style {
+            bar.finish_and_clear();
+        }
+        for line in summary(report) {
+            println!("{line}");
+        }
+    }
+
+    /// Passes on a line of a log, which belongs to standard error.
+    pub(crate) fn log(&self, text: &str) {
+        match &self.style {
+            Style::Bar(bar) => bar.suspend(|| eprintln!("{text}")),
+            Style::Plain | Style::Json => eprintln!("{text}"),
+        }
+    }
+
+    /// Takes the bar away, so that an error has its line to itself.
+    pub(crate) fn clear(&self) {
+        if let Style::Bar(bar) = &self.style {
+            bar.finish_and_clear();
+        }
+    }
+
+    fn progress(&mut self, progress: &Progress) {
+        let Progress {
+            step,
+            epoch,
+            epochs,
+            loss,
+            samples_per_s,
+            workers,
+            waiting,
+        } = progress;
+        let mut text = format!("epoch {epoch}/{epochs}");
+        if let Some(loss) = loss {
+            text += &format!("  loss {loss:.4}");
+        }
+        text += &format!("  {samples_per_s:.0} samples/s");
+        if let Some(workers) = workers {
+            text += &format!("  {workers} workers");
+        }
+        if let Style::Bar(bar) = &self.style {
+            if let Some(who) = waiting.as_ref().filter(|_| *samples_per_s < 1.0) {
+                text += &format!("  waiting for {who}");
+            }
+            bar.set_position(*step);
+            bar.set_message(text);
+        } else if self.due(PLAIN_EVERY) {
+            println!("step {step}  {text}");
+        }
+    }
+
+    fn show_json(&mut self, event: &Event) {
+        let often = match event {
+            Event::Step(_) => !self.due(JSON_EVERY),
+            Event::Begin { .. } | Event::Epoch { .. } | Event::Notice { .. } => false,
+        };
+        if !often {
+            print_json(event);
+        }
+    }
+
+    fn line(&self, text: &str) {
+        match &self.style {
+            Style::Bar(bar) => bar.suspend(|| println!("{text}")),
+            Style::Plain | Style::Json => println!("{text}"),
+        }
+    }
+
+    fn due(&mut self, every: Duration) -> bool {
+        let due = self.shown.is_none_or(|shown| shown.elapsed() >= every);
+        if due {
+            self.shown = Some(Instant::now());
+        }
+        due
+    }
+}
+
+/// Prints one object on one line of standard output.
+pub(crate) fn print_json(value: &impl Serialize) {
+    let line = serde_json::to_string(value).expect("what is printed has string keys only");
+    let mut out = std::io::stdout().lock();
+    // A reader that has gone does not want to know.
+    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+}
+
+fn bar() -> ProgressBar {
+    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed}  {wide_msg}")
+        .expect("the template is well-formed");
+    let bar = ProgressBar::new(0).with_style(style);
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
+}
+
+fn accuracy(accuracy: Option<f64>) -> String {
+    accuracy.map_or_else(String::new, |share| format!("  test accuracy {share:.4}"))
+}
+
+fn summary(report: &Report) -> Vec<String> {
+    let mut lines = vec![format!(
+        "{} {}: {} of {} steps, {} samples, {:.1} s, {:.0} samples/s",
+        report.job,
+        report.outcome,
+        report.steps,
+        report.total_steps,
+        report.samples,
+        report.wall_s,
+        report.samples_per_s
+    )];
+    if let Some(share) = report.test_accuracy {
+        lines.push(format!("test accuracy   {share:.4}"));
+    }
+    if let Some(hash) = &report.weights_sha256 {
+        lines.push(format!("weights sha256  {hash}"));
+    }
+    if let Some(path) = &report.checkpoint {
+        lines.push(format!("checkpoint      {}", path.display()));
+    }
+    lines
+}

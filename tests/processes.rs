@@ -1,0 +1,16 @@
+//! Real processes: what `resilin` promises to the person at the terminal, held against the serial
+//! reference. Every process is started with a marker in its environment, so that what is left
+//! behind is found and ended by its id.
+
+#[path = "processes/bad_input.rs"]
+mod bad_input;
+#[path = "processes/elastic.rs"]
+mod elastic;
+#[path = "processes/kills.rs"]
+mod kills;
+#[path = "processes/quiet.rs"]
+mod quiet;
+#[path = "processes/resume.rs"]
+mod resume;
+#[path = "processes/scene.rs"]
+mod scene;

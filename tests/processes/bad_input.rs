@@ -1,0 +1,242 @@
+//! What a person can get wrong: one clear line that names the thing and the remedy, the documented
+//! exit code, and nothing left behind.
+
+use std::process::Output;
+
+use resilin_actors::coordinator::Location;
+use rustix::process::Signal;
+
+use crate::scene::{JOB, Scene, assert_code, stderr};
+
+/// One line on standard error with all these parts.
+#[track_caller]
+fn assert_refused(scene: &Scene, output: &Output, code: i32, parts: &[&str]) {
+    assert_code(output.status, code, output);
+    let said = stderr(output);
+    assert!(
+        said.starts_with("error: ") && said.ends_with('\n'),
+        "{said:?}"
+    );
+    assert_eq!(said.lines().count(), 1, "{said:?}");
+    for part in parts {
+        assert!(said.contains(part), "no {part:?} in {said:?}");
+    }
+    scene.assert_empty();
+}
+
+/// `train` and `reference` refuse the job alike, and leave no run.
+#[track_caller]
+fn refused(job: &str, files: &[(&str, &[u8])], code: i32, parts: &[&str]) {
+    for command in ["train", "reference"] {
+        let scene = Scene::new(job);
+        for (name, contents) in files {
+            scene.write(name, contents);
+        }
+        assert_refused(&scene, &scene.run(&[command, "job.toml"]), code, parts);
+    }
+}
+
+#[test]
+fn job_files() {
+    refused(
+        "[run]\nbach = 96\n",
+        &[],
+        2,
+        &["line 2", "[run] bach", "did you mean batch?"],
+    );
+    refused(
+        "[run]\nbatch = \"96\"\n",
+        &[],
+        2,
+        &["line 2", "[run] batch", "an integer"],
+    );
+    refused(
+        "[run]\nbatch = 96\npartitions = 7\n",
+        &[],
+        2,
+        &["line 3", "partitions", "6 or 8"],
+    );
+    refused("[run]\nbatch = 0\n", &[], 2, &["line 2", "batch", "1 to"]);
+    refused(
+        "[modle]\n",
+        &[],
+        2,
+        &["line 1", "[modle]", "did you mean [model]?"],
+    );
+    refused("[model]\nname = \"mpl\"\n", &[], 2, &["line 2", "mlp"]);
+    refused(
+        "[cluster]\nreplicas = 1\n",
+        &[],
+        2,
+        &["line 2", "replicas", "set 0"],
+    );
+    refused("batch = 96", &[], 2, &["line 1", "batch", "[section]"]);
+    refused("[run\n", &[], 2, &["line 1", "not valid TOML"]);
+}
+
+#[test]
+fn command_lines() {
+    let scene = Scene::new(JOB);
+    let cases: [(&[&str], &str); 5] = [
+        (&[], "--help"),
+        (&["train", "--workes", "2"], "--workers"),
+        (
+            &["train", "nowhere.toml"],
+            "nowhere.toml: there is no such file",
+        ),
+        (
+            &["train", "job.toml", "--report", "no/where.json"],
+            "no/where.json",
+        ),
+        (&["worker"], "--join"),
+    ];
+    for (arguments, part) in cases {
+        assert_refused(&scene, &scene.run(arguments), 2, &[part]);
+    }
+}
+
+const CSV: &str = "[data]\nname = \"csv\"\npath = \"rows.csv\"\n";
+
+#[test]
+fn csv_files() {
+    refused(CSV, &[], 2, &["line 3", "[data] path", "rows.csv"]);
+    refused(CSV, &[("rows.csv", b"")], 2, &["rows.csv"]);
+    refused(
+        CSV,
+        &[("rows.csv", b"1,2,0\n3,NaN,1\n5,6,1\n")],
+        2,
+        &["rows.csv", "NaN"],
+    );
+    refused(
+        CSV,
+        &[("rows.csv", b"1,2,0\n3,1\n")],
+        2,
+        &["rows.csv", "line 2"],
+    );
+    let classes = format!("{CSV}classes = 2\n");
+    refused(
+        &classes,
+        &[("rows.csv", b"1,2,0\n3,4,5\n")],
+        2,
+        &["rows.csv", "5"],
+    );
+}
+
+#[test]
+fn idx_files_of_the_wrong_size() {
+    let job = "[data]\nname = \"idx\"\ntrain_images = \"images\"\ntrain_labels = \"labels\"\n";
+    let images: &[u8] = &[0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 2, 1, 2, 3];
+    let labels: &[u8] = &[0, 0, 8, 1, 0, 0, 0, 2, 0, 1];
+    refused(
+        job,
+        &[("images", images), ("labels", labels)],
+        2,
+        &["images", "4 bytes", "cut short"],
+    );
+}
+
+#[test]
+fn a_port_in_use() {
+    let scene = Scene::new(JOB);
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("bound").to_string();
+    for option in ["--listen", "--api"] {
+        for command in ["train", "coordinator"] {
+            let output = scene.run(&[command, "job.toml", option, &address]);
+            assert_refused(&scene, &output, 1, &[&address, "another"]);
+        }
+    }
+}
+
+#[test]
+fn another_host_needs_a_token() {
+    let scene = Scene::new(JOB);
+    let output = scene.run(&["train", "job.toml", "--listen", "0.0.0.0:0"]);
+    assert_refused(&scene, &output, 2, &["0.0.0.0:0", "token"]);
+}
+
+#[test]
+fn a_state_directory_that_cannot_be_one() {
+    let scene = Scene::new(JOB);
+    scene.write("file", "not a directory");
+    for state in ["file", "/proc/resilin-runs"] {
+        let output = scene.run(&["train", "job.toml", "--state", state]);
+        assert_refused(&scene, &output, 1, &[state]);
+    }
+    assert_eq!(scene.read("file"), "not a directory");
+}
+
+#[test]
+fn wrong_tokens_and_a_second_coordinator() {
+    let scene = Scene::new(JOB);
+    scene.write("right", "open sesame\n");
+    scene.write("wrong", "open barley\n");
+    scene.write("empty", "");
+    let leads = scene.start(&["coordinator", "job.toml", "--token-file", "right"]);
+    let location = std::iter::repeat_with(|| Location::read(&scene.path("resilin-runs")))
+        .find_map(|location| location.ok().flatten())
+        .expect("it listens");
+
+    let worker = |token: &[&str]| {
+        let output = scene.run(&[&["worker", "--join", &location.join], token].concat());
+        let said = stderr(&output);
+        assert_code(output.status, 3, &output);
+        assert_eq!(said.lines().count(), 1, "{said:?}");
+        assert!(
+            said.starts_with("error: ") && said.contains("token"),
+            "{said:?}"
+        );
+    };
+    worker(&["--token-file", "wrong"]);
+    worker(&[]);
+    let output = scene.run(&["status", "--api", &location.api, "--token-file", "wrong"]);
+    assert_code(output.status, 3, &output);
+    let output = scene.run(&["status", "--api", &location.api, "--token-file", "empty"]);
+    assert_code(output.status, 2, &output);
+    let output = scene.run(&["status"]);
+    assert_code(output.status, 0, &output);
+
+    let second = scene.run(&["coordinator", "job.toml"]);
+    assert_code(second.status, 3, &second);
+    let said = stderr(&second);
+    assert!(
+        said.contains(&format!("in use by process {}", leads.pid())),
+        "{said:?}"
+    );
+
+    leads.signal(Signal::TERM);
+    let output = leads.output();
+    assert!(
+        !stderr(&output).contains("sesame"),
+        "a token is no business of the log: {}",
+        stderr(&output)
+    );
+    scene.assert_empty();
+}
+
+#[test]
+fn a_worker_with_other_rows() {
+    let job = format!("{JOB}\n{CSV}test_fraction = 0\n");
+    let scene = Scene::new(&job);
+    let rows: String = (0..200)
+        .map(|i| format!("{},{},{}\n", i % 7, i % 5, i % 2))
+        .collect();
+    scene.write("rows.csv", &rows);
+    std::fs::create_dir(scene.path("other")).expect("a directory");
+    scene.write("other/rows.csv", rows.replacen("1,1,1", "1,1,0", 1));
+    let leads = scene.start(&["coordinator", "job.toml"]);
+    let location = std::iter::repeat_with(|| Location::read(&scene.path("resilin-runs")))
+        .find_map(|location| location.ok().flatten())
+        .expect("it listens");
+    let output = scene.run(&["worker", "--join", &location.join, "--data", "other"]);
+    assert_code(output.status, 3, &output);
+    let said = stderr(&output);
+    assert_eq!(said.lines().count(), 1, "{said:?}");
+    assert!(
+        said.starts_with("error: ") && said.contains("rows"),
+        "{said:?}"
+    );
+    leads.signal(Signal::TERM);
+    drop(leads.output());
+    scene.assert_empty();
+}

@@ -1,0 +1,79 @@
+//! Workers that come and go in peace, by the commands of an operator.
+
+use resilin_actors::coordinator::Location;
+use rustix::process::Signal;
+
+use crate::scene::{JOB, Scene, assert_code, assert_success, stderr, stdout};
+
+#[test]
+fn joins_and_drains_change_no_bit() {
+    let scene = Scene::new(JOB);
+    let (chain, _) = scene.reference();
+    let train = scene.start(&[
+        "train",
+        "job.toml",
+        "--workers",
+        "1",
+        "--hash-chain",
+        "train.chain",
+        "--report",
+        "train.json",
+    ]);
+    scene.until_step(10);
+
+    // A stranger joins by the address alone, and drains at SIGTERM.
+    let location = Location::read(&scene.path("resilin-runs")).expect("readable");
+    let join = location.expect("a coordinator runs").join;
+    let stranger = scene.start(&["worker", "--join", &join]);
+    scene.until("the stranger computes", |status| active(status, 2));
+
+    assert_success(&scene.run(&["scale", "3"]));
+    scene.until("four workers compute", |status| active(status, 4));
+    stranger.signal(Signal::TERM);
+    let left = stranger.output();
+    assert_success(&left);
+
+    let status = scene.until("three workers compute", |status| active(status, 3));
+    let number = status.job.workers[0].incarnation.to_string();
+    assert_success(&scene.run(&["drain", &number]));
+    scene.until("the drained worker left", |status| {
+        status
+            .job
+            .workers
+            .iter()
+            .all(|worker| worker.incarnation.to_string() != number)
+    });
+    let shown = scene.run(&["status"]);
+    assert_success(&shown);
+    assert!(
+        stdout(&shown).contains("run         scene ("),
+        "{}",
+        stdout(&shown)
+    );
+
+    assert_success(&train.output());
+    scene.assert_empty();
+    assert_eq!(scene.read("train.chain"), chain);
+    let report = scene.report("train.json");
+    assert_eq!(report.workers_lost, 0, "{report:?}");
+    assert!(report.workers_drained >= 2, "{report:?}");
+}
+
+fn active(status: &resilin_actors::coordinator::RunStatus, count: usize) -> bool {
+    let workers = status.job.workers.iter();
+    workers.filter(|worker| worker.state == "active").count() == count
+}
+
+#[test]
+fn commands_without_a_coordinator_say_what_to_do() {
+    let scene = Scene::new(JOB);
+    for arguments in [&["status"][..], &["scale", "2"], &["drain", "1"], &["stop"]] {
+        let output = scene.run(arguments);
+        assert_code(output.status, 1, &output);
+        assert_eq!(
+            stderr(&output),
+            "error: no coordinator runs in resilin-runs; start one with `resilin train`, or name it \
+             with --state or --api\n"
+        );
+    }
+}

@@ -1,0 +1,71 @@
+//! Processes that are killed in the middle of a run.
+
+use rustix::process::Signal;
+
+use crate::scene::{JOB, Running, Scene, assert_success, signal};
+
+fn train(scene: &Scene) -> Running {
+    scene.start(&[
+        "train",
+        "job.toml",
+        "--workers",
+        "3",
+        "--hash-chain",
+        "train.chain",
+        "--report",
+        "train.json",
+    ])
+}
+
+#[test]
+fn a_killed_worker_changes_no_bit() {
+    let scene = Scene::new(JOB);
+    let (chain, reference) = scene.reference();
+    let train = train(&scene);
+    for step in [30, 90] {
+        scene.until_step(step);
+        let workers = scene.until_processes("worker", 3);
+        signal(workers[1], Signal::KILL);
+        scene.until("the loss is noticed", |status| status.job.lost > 0);
+    }
+    assert_success(&train.output());
+    scene.assert_empty();
+    assert_eq!(scene.read("train.chain"), chain);
+    let report = scene.report("train.json");
+    assert_eq!(report.weights_sha256, reference.weights_sha256);
+    assert_eq!(
+        (report.workers_lost, report.samples),
+        (2, reference.samples)
+    );
+    assert!(report.workers_joined >= 4, "{report:?}");
+}
+
+#[test]
+fn a_killed_coordinator_goes_on_from_its_checkpoint() {
+    let scene = Scene::new(JOB);
+    let (chain, reference) = scene.reference();
+    let train = train(&scene);
+    let before = scene.until("a checkpoint is durable", |status| {
+        status.job.durable_step.is_some_and(|step| step.0 >= 50) && status.job.step.0 >= 60
+    });
+    signal(scene.until_processes("coordinator", 1)[0], Signal::KILL);
+    scene.until("another reign", |status| {
+        status.job.timeline > before.job.timeline && status.job.step.0 > 100
+    });
+    assert_success(&train.output());
+    scene.assert_empty();
+    assert_eq!(scene.read("train.chain"), chain);
+    let report = scene.report("train.json");
+    assert_eq!(report.weights_sha256, reference.weights_sha256);
+    assert!(report.resumed_from_step >= Some(50), "{report:?}");
+}
+
+#[test]
+fn a_killed_supervisor_takes_its_processes_with_it() {
+    let scene = Scene::new(JOB);
+    let train = train(&scene);
+    scene.until_step(10);
+    train.signal(Signal::KILL);
+    drop(train.output());
+    scene.assert_empty();
+}

@@ -1,0 +1,62 @@
+//! Runs that are stopped and taken up again.
+
+use rustix::process::Signal;
+
+use crate::scene::{JOB, Scene, assert_code, assert_success, stderr, stdout};
+
+const RESULTS: [&str; 4] = ["--hash-chain", "train.chain", "--report", "train.json"];
+
+#[test]
+fn a_stopped_run_goes_on_with_other_workers_to_the_same_bits() {
+    let scene = Scene::new(JOB);
+    let (chain, reference) = scene.reference();
+    let mut stopped_at = 0;
+    let stops = [
+        (20, "1", Signal::INT),
+        (100, "3", Signal::TERM),
+        (200, "2", Signal::INT),
+    ];
+    for (step, workers, how) in stops {
+        let train =
+            scene.start(&[&["train", "job.toml", "--workers", workers], &RESULTS[..]].concat());
+        scene.until_step(step);
+        train.signal(how);
+        let output = train.output();
+        assert_code(output.status, 6, &output);
+        scene.assert_empty();
+        let report = scene.report("train.json");
+        assert_eq!(report.outcome, "stopped");
+        assert_eq!(report.resumed_from_step.unwrap_or(0), stopped_at);
+        assert!((step..300).contains(&report.steps), "{report:?}");
+        stopped_at = report.steps;
+        let said = format!("stopped at step {stopped_at}, which is durable");
+        assert!(stderr(&output).contains(&said), "{}", stderr(&output));
+        // The chain of a part is the beginning of the whole.
+        let part = scene.read("train.chain");
+        assert_eq!(part.lines().count() as u64, stopped_at + 1);
+        assert!(chain.starts_with(&part), "differs before step {stopped_at}");
+    }
+    let output = scene.run(&[&["train", "job.toml", "--workers", "5"], &RESULTS[..]].concat());
+    assert_success(&output);
+    scene.assert_empty();
+    let shown = stdout(&output);
+    assert!(
+        shown.contains(&format!("going on from step {stopped_at}")),
+        "{shown}"
+    );
+    assert_eq!(scene.read("train.chain"), chain);
+    let report = scene.report("train.json");
+    assert_eq!(report.weights_sha256, reference.weights_sha256);
+    assert_eq!(report.samples, reference.samples);
+}
+
+#[test]
+fn the_command_stop_does_the_same() {
+    let scene = Scene::new(JOB);
+    let train = scene.start(&["train", "job.toml"]);
+    scene.until_step(5);
+    assert_success(&scene.run(&["stop"]));
+    let output = train.output();
+    assert_code(output.status, 6, &output);
+    scene.assert_empty();
+}
