@@ -35,7 +35,7 @@ impl Smoothed {
         Ok(ClosureModel::new(parameters, rows, move |tape, batch, _| {
             self.loss(tape, batch)
         })
-        .with_prediction(|tape, batch| logits(tape, batch)))
+        .with_prediction(logits))
     }
 
     fn parameters(self, classes: usize) -> Result<Parameters, ModelError> {
