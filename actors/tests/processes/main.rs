@@ -1,5 +1,6 @@
 //! Coordinator, workers and supervisor as real processes on loopback.
 
+mod refusals;
 mod supervision;
 mod support;
 mod training;

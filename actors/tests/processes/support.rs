@@ -21,11 +21,15 @@ use rustix::process::{Pid, Signal, kill_process};
 /// Longer than anything here takes, on a busy machine too.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
+/// Loopback, with a free port.
+pub(crate) const ANY: &str = "127.0.0.1:0";
+
 const ROLE: &str = "RESILIN_TEST_ROLE";
 const JOB: &str = "RESILIN_TEST_JOB";
 const STATE: &str = "RESILIN_TEST_STATE";
 const ADDRESS: &str = "RESILIN_TEST_ADDRESS";
 const TOKEN: &str = "RESILIN_TEST_TOKEN";
+const DATA: &str = "RESILIN_TEST_DATA";
 
 /// A job whose model is not convex and has dropout, on shuffled rows, in blocks that shards share,
 /// with clipping and an uneven last microbatch.
@@ -40,7 +44,9 @@ pub(crate) fn job(steps: u64, shards: u16) -> String {
 }
 
 pub(crate) fn registry() -> Registry {
-    Registry::default().data("digits", resilin_data::sources::digits)
+    Registry::default()
+        .data("digits", resilin_data::sources::digits)
+        .data("csv", resilin_data::sources::csv)
 }
 
 /// What a child process of the test program does; returns in the test program itself.
@@ -60,7 +66,7 @@ pub(crate) fn play_role() {
             let options = coordinator::Options {
                 job: Document::parse(&given(JOB).unwrap()).unwrap(),
                 state: given(STATE).unwrap().into(),
-                data: None,
+                data: given(DATA).map(Into::into),
                 listen: given(ADDRESS),
                 api: None,
                 token,
@@ -74,11 +80,15 @@ pub(crate) fn play_role() {
             let options = worker::Options {
                 join: given(ADDRESS).unwrap(),
                 token,
-                data: None,
+                data: given(DATA).map(Into::into),
                 redial_limit: Some(Span::from_millis(10_000)),
                 parent: Parent::EndWith,
             };
             worker::run(options, Arc::new(registry()))
+        }
+        "panic" => {
+            resilin_actors::process::abort_on_panic();
+            panic!("on\npurpose");
         }
         other => panic!("no role {other}"),
     };
@@ -168,6 +178,27 @@ impl Process {
         let mut settings = vec![(ADDRESS, join)];
         settings.extend(token.map(|token| (TOKEN, token)));
         Self::start("worker", &settings)
+    }
+
+    /// A process that panics.
+    pub(crate) fn panicking() -> Self {
+        Self::start("panic", &[])
+    }
+
+    /// A coordinator whose rows are below `data`.
+    pub(crate) fn coordinator_with_rows(job: &str, state: &Path, data: &Path) -> Self {
+        let (state, data) = (state.to_str().unwrap(), data.to_str().unwrap());
+        let address = (ADDRESS, ANY);
+        Self::start(
+            "coordinator",
+            &[(JOB, job), (STATE, state), (DATA, data), address],
+        )
+    }
+
+    /// A worker whose rows are below `data`.
+    pub(crate) fn worker_with_rows(join: &str, data: &Path) -> Self {
+        let data = data.to_str().unwrap();
+        Self::start("worker", &[(ADDRESS, join), (DATA, data)])
     }
 
     /// The next announcement of a coordinator.

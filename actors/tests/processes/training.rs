@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::support::{DEADLINE, Process, job, registry};
+use crate::support::{ANY, DEADLINE, Process, job, registry};
 use resilin_actors::coordinator::{Announcement, Location, RunStatus};
 use resilin_checkpoint::{History, LEDGER, RealFiles};
 use resilin_core::Step;
@@ -14,8 +14,6 @@ use resilin_learn::kernel::{hex, weights_sha256};
 use resilin_learn::reference::{self, Progress};
 use rustix::process::Signal;
 use serde_json::json;
-
-const ANY: &str = "127.0.0.1:0";
 
 /// Every chain line and the final weights of a job, trained in this process.
 struct Oracle {
@@ -159,30 +157,6 @@ fn a_killed_coordinator_comes_back_where_it_was_and_replays() {
     assert_eq!(report.weights_sha256, Some(expected.weights));
     let resumed = report.resumed_from_step.unwrap();
     assert!(resumed >= 35 && resumed.is_multiple_of(7), "{resumed}");
-}
-
-#[test]
-fn who_does_not_belong_is_refused_with_a_reason() {
-    let (state, job) = (tempfile::tempdir().unwrap(), job(60, 1));
-    let coordinator = Process::coordinator(&job, state.path(), ANY, Some("open sesame"));
-    let location = coordinator.ready();
-    let (code, errors) = Process::worker(&location.join, Some("open barley")).end();
-    assert_eq!(code, 3, "{errors}");
-    assert!(errors.contains("wrong token"), "{errors}");
-    let (code, errors) = Process::worker(&location.join, None).end();
-    assert_eq!(code, 3, "{errors}");
-    assert!(errors.contains("a token is needed"), "{errors}");
-    let url = format!("http://{}/v1/status", location.api);
-    let refused = ureq::get(&url).call().unwrap_err();
-    assert!(matches!(refused, ureq::Error::StatusCode(401)), "{refused}");
-
-    let (code, errors) = Process::coordinator(&job, state.path(), ANY, None).end();
-    assert_eq!(code, 3, "{errors}");
-    assert!(errors.contains("in use by process"), "{errors}");
-    let other = tempfile::tempdir().unwrap();
-    let (code, errors) = Process::coordinator(&job, other.path(), &location.join, None).end();
-    assert_eq!(code, 1, "{errors}");
-    assert!(errors.contains("in use by another process"), "{errors}");
 }
 
 #[test]
