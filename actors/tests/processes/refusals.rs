@@ -65,7 +65,8 @@ fn every_difference_is_refused_for_its_own_cause() {
         }
     };
     assert_eq!(code(|_| {}), None);
-    let changes: [(fn(&mut Hello), RefusalCode); 6] = [
+    type Change = fn(&mut Hello);
+    let changes: [(Change, RefusalCode); 6] = [
         (|hello| hello.protocol += 1, RefusalCode::Protocol),
         (|hello| hello.run = Some(RunId(1)), RefusalCode::Run),
         (|hello| hello.numerics.0[0] ^= 1, RefusalCode::Numerics),

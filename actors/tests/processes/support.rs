@@ -31,13 +31,15 @@ const ADDRESS: &str = "RESILIN_TEST_ADDRESS";
 const TOKEN: &str = "RESILIN_TEST_TOKEN";
 const DATA: &str = "RESILIN_TEST_DATA";
 
+/// A busy machine shall not look like a lost worker, hence the long lease.
+///
 /// A job whose model is not convex and has dropout, on shuffled rows, in blocks that shards share,
 /// with clipping and an uneven last microbatch.
 pub(crate) fn job(steps: u64, shards: u16) -> String {
     format!(
         "[run]\nname = \"test\"\nsteps = {steps}\nbatch = 96\npartitions = 12\nblock = 256\n\
          clip_norm = 1.0\nevaluate_every = 1\n[cluster]\nshards = {shards}\n\
-         [checkpoint]\nevery_steps = 7\nevery_seconds = 0\n[failure]\ndrain_grace = 5\n\
+         [checkpoint]\nevery_steps = 7\nevery_seconds = 0\n[failure]\nlease = 3.0\ndrain_grace = 5\n\
          [data]\nname = \"digits\"\n[model]\nname = \"mlp\"\nhidden = [24]\ndropout = 0.1\n\
          [optimizer]\nname = \"adam\"\n"
     )
