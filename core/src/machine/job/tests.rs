@@ -396,6 +396,15 @@ fn test_rows_are_shared_out_counted_once_and_added_in_task_order() {
 }
 
 #[test]
+fn one_slice_may_be_heard_of_later_than_the_others() {
+    let mut bench = Bench::with_workers(2);
+    bench.shard(0, 3, &[], None, false);
+    assert_eq!(bench.job.low(), Step(0));
+    bench.shard(1, 3, &[], None, false);
+    assert_eq!(bench.job.low(), Step(3));
+}
+
+#[test]
 fn a_version_that_one_slice_could_not_keep_is_let_go_by_the_others() {
     let mut bench = Bench::with_workers(1);
     bench.advance(4);
