@@ -88,7 +88,19 @@ impl Spec {
     #[must_use]
     pub fn of_seed(seed: u64) -> Self {
         let poisoned = seed % 4 == 3;
+        let (partitions, batch, test_rows, cut_every) = match seed / 12 % 4 {
+            0 => (8, 16, 300, Some(5)),
+            // Fewer partitions than workers, at times.
+            1 => (2, 12, 0, Some(3)),
+            // Wants a checkpoint while the one before is being written.
+            2 => (12, 24, 700, Some(1)),
+            _ => (5, 15, 300, None),
+        };
         Self {
+            partitions,
+            batch,
+            test_rows,
+            cut_every,
             optimizer: ["sgd", "momentum", "adam"][(seed % 3) as usize],
             poison: poisoned.then_some(7),
             non_finite: if poisoned { "skip" } else { "halt" },

@@ -34,6 +34,8 @@ pub enum Fault {
     DamageNewest,
     /// Writing to the store fails for so long.
     StoreFails(Span),
+    /// An operator wants so many workers.
+    Scale(u32),
     /// An operator stops the run; the next leg resumes it.
     Stop,
 }
@@ -160,6 +162,7 @@ fn random_fault(stream: &mut Stream) -> Fault {
         90..93 => Fault::FreezeCoordinator(long),
         93..95 => Fault::DamageNewest,
         95..97 => Fault::StoreFails(short),
+        97..98 => Fault::Scale(1 + stream.below(6)),
         _ => Fault::Stop,
     }
 }

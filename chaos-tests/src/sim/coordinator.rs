@@ -235,6 +235,7 @@ impl Sim<'_> {
             Local::Order(slice, order) => self.shard(slice, shard::Event::Order(order)),
             Local::Command(command) => self.job(job::Event::Command(command)),
             Local::Report(report) => self.job(job::Event::Shard(report)),
+            Local::Begun(slice, step) => self.saver(saver::Event::Begun(slice, step)),
             Local::Written(slice, step) => self.written(slice, step),
             Local::Durable(step) => self.store_commit(step),
             Local::Committed(step) => self.saver(saver::Event::Committed(step)),

@@ -71,6 +71,15 @@ pub(super) enum Chore {
     },
 }
 
+/// An ordered way within the coordinator's process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Mailbox {
+    /// From a slice to job and saver.
+    Reports(SliceId),
+    /// From job and saver to a slice.
+    Orders(SliceId),
+}
+
 /// What happens inside the coordinator's process.
 #[derive(Debug)]
 pub(super) enum Local {
@@ -81,6 +90,8 @@ pub(super) enum Local {
     /// An operator commands.
     Command(job::Command),
     Report(ShardReport),
+    /// A slice has copied a version that it cuts.
+    Begun(SliceId, Step),
     /// A slice's file is durable, or not.
     Written(SliceId, Step),
     /// The manifest is durable; nobody knows yet.

@@ -71,6 +71,11 @@ impl Sim<'_> {
             Fault::FreezeCoordinator(lasts) => self.coordinator_frozen = self.now + lasts,
             Fault::DamageNewest => self.store.damage_newest(),
             Fault::StoreFails(lasts) => self.store_fails = self.now + lasts,
+            Fault::Scale(wanted) => {
+                // Nobody is known to stay.
+                self.hosts.values_mut().for_each(|host| host.leaving = true);
+                self.soon(1, 2, Local::Command(job::Command::Scale(wanted)));
+            }
             Fault::Stop => self.soon(1, 2, Local::Command(job::Command::Stop)),
         }
         Ok(())

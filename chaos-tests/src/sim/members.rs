@@ -6,7 +6,7 @@ use resilin_core::machine::{fleet, job, saver};
 use resilin_core::message::{CoordinatorSays, ShardOrder};
 use resilin_core::{SliceId, Step};
 
-use super::events::{End, Happening, Local, Packet};
+use super::events::{End, Happening, Local, Mailbox, Packet};
 use super::plant::Plant;
 use super::{Checked, Sim, codec};
 use crate::invariants::Fact;
@@ -143,7 +143,7 @@ impl Sim<'_> {
         let order = codec::pass(&order);
         let slices: Vec<SliceId> = self.rules.slices.ids().collect();
         for slice in slices {
-            self.soon(20, 21, Local::Order(slice, order));
+            self.post(Mailbox::Orders(slice), Local::Order(slice, order));
         }
     }
 

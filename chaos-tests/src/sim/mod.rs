@@ -29,7 +29,7 @@ pub use plant::Plant;
 pub use store::{Store, Tensors};
 
 use coordinator::Coordinator;
-use events::{Happening, Queue};
+use events::{Happening, Mailbox, Queue};
 use members::Inside;
 use network::Link;
 use workers::Host;
@@ -87,6 +87,7 @@ pub struct Sim<'a> {
     next_host: u32,
     coordinator: Option<Coordinator>,
     mailbox: VecDeque<Inside>,
+    mailboxes: BTreeMap<Mailbox, Time>,
     coordinator_frozen: Time,
     life: u32,
     leg: usize,
@@ -126,6 +127,7 @@ impl<'a> Sim<'a> {
             next_host: 0,
             coordinator: None,
             mailbox: VecDeque::new(),
+            mailboxes: BTreeMap::new(),
             coordinator_frozen: Time(0),
             life: 0,
             leg: 0,

@@ -3,16 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use resilin_core::machine::saver;
 use resilin_core::machine::shard::{Effect, Event, Push, Shard};
 use resilin_core::message::{SliceSays, WorkerAsks};
-use resilin_core::time::Time;
+use resilin_core::time::{Span, Time};
 use resilin_core::tree::Node;
 use resilin_core::vote::Action;
 use resilin_core::{LinkId, SliceId, Step, Tensor};
 use resilin_learn::kernel::{BlockStats, PinnedSlice, SliceKernel};
 
-use super::events::{End, Local, Packet};
+use super::events::{End, Local, Mailbox, Packet};
 use super::plant::Plant;
 use super::{Checked, Sim, codec};
 use crate::invariants::Fact;
@@ -201,8 +200,8 @@ impl Sim<'_> {
                 host.kernel.pin(&mut pinned);
                 assert_eq!(pinned.version(), step, "the newest version is cut");
                 self.store.write(slice, &pinned);
-                self.soon(1_000, 20_000, Local::Written(slice, step));
-                return self.saver(saver::Event::Begun(slice, step));
+                self.post(Mailbox::Reports(slice), Local::Begun(slice, step));
+                self.soon(3_000, 20_000, Local::Written(slice, step));
             }
             Effect::Tell(to, says) => self.tell(to, &says),
             Effect::Report(report) => {
@@ -214,7 +213,7 @@ impl Sim<'_> {
                 } else {
                     report
                 };
-                self.soon(20, 21, Local::Report(report));
+                self.post(Mailbox::Reports(slice), Local::Report(report));
             }
         }
         Ok(())
@@ -262,6 +261,21 @@ impl Sim<'_> {
             };
             self.soon(20, late, Local::Slice(to, says.clone()));
         }
+    }
+
+    /// Into a mailbox of the coordinator's process: in order, but not at once.
+    pub(super) fn post(&mut self, mailbox: Mailbox, local: Local) {
+        // Most find the other idle.
+        let wait = if self.odds(900) {
+            Span(20_000)
+        } else {
+            self.micros(50, 3_000)
+        };
+        let last = self.mailboxes.entry(mailbox).or_default();
+        *last = (self.now + wait).max(Time(last.0 + 1));
+        let at = *last;
+        let happening = super::events::Happening::Local(self.life, local);
+        self.queue.push(at, happening);
     }
 
     /// Something inside the coordinator's process, a number of microseconds from now.
