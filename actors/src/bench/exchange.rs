@@ -6,26 +6,25 @@
 //! answer is back. Rates are medians over rounds, ratios are medians of each round's own ratio, so
 //! that a disturbance of the machine hits both sides of a ratio. Sum and apply are timed apart.
 
-use std::io;
 use std::sync::Arc;
 use std::sync::mpsc;
-use std::thread;
 use std::time::{Duration, Instant};
 
-use resilin_core::frame::{Checksum, DataHeader, Encoding, FrameError, Kind};
-use resilin_core::handshake::{Fingerprint, Hello, PROTOCOL, Role};
-use resilin_core::{Incarnation, MapNumber, RunId, SliceId, Step, Timeline, View};
+use resilin_core::frame::Checksum;
+use resilin_core::handshake::Role;
+use resilin_core::{SliceId, Step};
 use serde::{Deserialize, Serialize};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::bare::{BareReceiver, BareSender};
+use super::setup::{BenchError, DEADLINE, header, hello, run_both};
 use crate::link::{
-    Address, BindError, BufferPool, DialError, Link, LinkError, LinkOptions, ListenOptions,
-    Listener, OutTensor, PooledBuffer, Received, SendError, SharedValues, dial,
+    Address, BufferPool, Link, LinkOptions, ListenOptions, Listener, OutTensor, PooledBuffer,
+    Received, SharedValues, dial,
 };
 
-/// Time for the handshakes.
-const DEADLINE: Duration = Duration::from_secs(10);
+/// What both links are for.
+const ROLE: Role = Role::WorkerData { slice: SliceId(0) };
 
 /// What is measured.
 #[derive(Clone, Copy, Debug)]
@@ -89,32 +88,6 @@ pub struct ExchangeReport {
     pub apply_ms: f64,
 }
 
-/// Why nothing was measured.
-#[derive(Debug, thiserror::Error)]
-pub enum ExchangeError {
-    /// The system has no socket, thread or memory for it.
-    #[error("the exchange cannot be measured here: {0}")]
-    System(#[from] io::Error),
-    /// No port on the loopback.
-    #[error(transparent)]
-    Bind(#[from] BindError),
-    /// No link.
-    #[error(transparent)]
-    Dial(#[from] DialError),
-    /// A link broke.
-    #[error(transparent)]
-    Link(#[from] LinkError),
-    /// A message was not taken.
-    #[error(transparent)]
-    Send(#[from] SendError),
-    /// An answer did not decode.
-    #[error(transparent)]
-    Answer(#[from] FrameError),
-    /// The receiving thread ended early; its own error says why.
-    #[error("the receiving side ended early")]
-    Receiver,
-}
-
 /// From the sender: a round of this way is over, do a step's work.
 #[derive(Serialize, Deserialize)]
 struct RoundOver;
@@ -127,25 +100,12 @@ enum Answer {
 }
 
 /// Measures the plan; takes a few seconds and about `2 * contributions` buffers of memory.
-pub fn measure(plan: ExchangePlan, work: impl SliceWork) -> Result<ExchangeReport, ExchangeError> {
-    let (announce, announced) = mpsc::channel();
-    let receiver = thread::Builder::new()
-        .name("exchange-receiver".into())
-        .spawn(move || runtime()?.block_on(receive(plan, work, announce)))?;
-    let sent = match announced.recv() {
-        Ok(places) => runtime()?.block_on(send(plan, &places)),
-        Err(mpsc::RecvError) => Err(ExchangeError::Receiver),
-    };
-    let received = receiver.join().map_err(|_panic| ExchangeError::Receiver)?;
-    // The receiver's own error is the cause of whatever the sender saw.
-    received?;
-    Ok(report(plan, &sent?))
-}
-
-fn runtime() -> io::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
+pub fn measure(plan: ExchangePlan, work: impl SliceWork) -> Result<ExchangeReport, BenchError> {
+    let (rounds, ()) = run_both(
+        move |announce| receive(plan, work, announce),
+        |places| send(plan, places),
+    )?;
+    Ok(report(plan, &rounds))
 }
 
 /// Where the receiver listens.
@@ -164,18 +124,18 @@ struct Round {
     apply: f64,
 }
 
-async fn send(plan: ExchangePlan, places: &Places) -> Result<Vec<Round>, ExchangeError> {
+async fn send(plan: ExchangePlan, places: Places) -> Result<Vec<Round>, BenchError> {
     let mut bare = BareSender::new(TcpStream::connect(places.bare).await?)?;
     let mut off = dial(
         &places.links,
-        hello(),
+        hello(ROLE),
         options(plan, Checksum::Off),
         DEADLINE,
     )
     .await?;
     let mut on = dial(
         &places.links,
-        hello(),
+        hello(ROLE),
         options(plan, Checksum::On),
         DEADLINE,
     )
@@ -210,31 +170,31 @@ async fn push_round(
     link: &mut Link,
     plan: ExchangePlan,
     values: &SharedValues,
-) -> Result<(Duration, Duration, Duration), ExchangeError> {
+) -> Result<(Duration, Duration, Duration), BenchError> {
     let start = Instant::now();
     for _ in 0..plan.contributions {
         let tensor = OutTensor {
-            header: header(),
+            header: header(Step(0)),
             values: values.clone(),
         };
         link.sender().try_send(&tensor)?;
         match answer(link).await? {
             Answer::Stored { .. } => {}
-            Answer::Worked { .. } => return Err(ExchangeError::Receiver),
+            Answer::Worked { .. } => return Err(BenchError::Side("receiving")),
         }
     }
     let pushed = start.elapsed();
     link.sender().send_control(&RoundOver)?;
     match answer(link).await? {
         Answer::Worked { sum, apply } => Ok((pushed, sum, apply)),
-        Answer::Stored { .. } => Err(ExchangeError::Receiver),
+        Answer::Stored { .. } => Err(BenchError::Side("receiving")),
     }
 }
 
-async fn answer(link: &mut Link) -> Result<Answer, ExchangeError> {
+async fn answer(link: &mut Link) -> Result<Answer, BenchError> {
     match link.next().await {
         Received::Control(message) => Ok(message.decode()?),
-        Received::Tensor { .. } => Err(ExchangeError::Receiver),
+        Received::Tensor { .. } => Err(BenchError::Side("receiving")),
         Received::Closed(cause) => Err(cause.into()),
     }
 }
@@ -243,7 +203,7 @@ async fn receive(
     plan: ExchangePlan,
     mut work: impl SliceWork,
     announce: mpsc::Sender<Places>,
-) -> Result<(), ExchangeError> {
+) -> Result<(), BenchError> {
     let plain = TcpListener::bind("127.0.0.1:0").await?;
     let address = Address::from("127.0.0.1:0");
     let mut listener = Listener::bind(&address, ListenOptions::default()).await?;
@@ -252,7 +212,7 @@ async fn receive(
         links: listener.address().clone(),
     };
     if announce.send(places).is_err() {
-        return Err(ExchangeError::Receiver);
+        return Err(BenchError::Side("receiving"));
     }
     let mut bare = BareReceiver::new(plain.accept().await?.0)?;
     let mut off = listener
@@ -277,7 +237,7 @@ async fn receive(
 }
 
 /// Stores and answers contributions until the round is over, then does the slice's work.
-async fn take_round(link: &mut Link, work: &mut impl SliceWork) -> Result<(), ExchangeError> {
+async fn take_round(link: &mut Link, work: &mut impl SliceWork) -> Result<(), BenchError> {
     let mut stored: Vec<PooledBuffer> = Vec::new();
     loop {
         match link.next().await {
@@ -307,42 +267,6 @@ fn options(plan: ExchangePlan, checksum: Checksum) -> LinkOptions {
     LinkOptions {
         checksum,
         ..LinkOptions::data(plan.values as u64, BufferPool::new(bytes))
-    }
-}
-
-fn hello() -> Hello {
-    Hello {
-        protocol: PROTOCOL,
-        run: None,
-        role: Role::WorkerData { slice: SliceId(0) },
-        token: None,
-        numerics: Fingerprint([0; 32]),
-        data: None,
-        incarnation: None,
-        checksum: Checksum::On,
-        window: 0,
-    }
-}
-
-fn header() -> DataHeader {
-    DataHeader {
-        run: RunId(1),
-        kind: Kind::Gradient,
-        timeline: Timeline::first(1),
-        map: MapNumber(1),
-        view: View::first(1),
-        incarnation: Incarnation::first(1),
-        sequence: 0,
-        step: Step(0),
-        based_on: None,
-        node: None,
-        blocks: 0..1,
-        offset: 0,
-        total: 0,
-        encoding: Encoding::F32,
-        samples: 1,
-        weight: 1.0,
-        loss_sum: 0.0,
     }
 }
 
