@@ -1,11 +1,11 @@
 use super::*;
 use crate::RunId;
 use crate::layout::SliceMap;
-use crate::message::{Contributor, Verdict};
+use crate::message::{Contributor, ShardOrder, ShardSays, Verdict};
 use crate::sampling::{Sampling, Shuffle};
 use crate::time::Span;
 use crate::tree::Tree;
-use crate::vote::VoteRules;
+use crate::vote::{Action, VoteRules};
 
 const LINK: LinkId = LinkId(1);
 

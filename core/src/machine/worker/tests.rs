@@ -1,11 +1,11 @@
 use super::*;
 use crate::layout::SliceMap;
-use crate::message::Verdict;
+use crate::message::{ShardSays, SliceView, TaskScore, Verdict, WorkerAsks};
 use crate::sampling::{Sampling, Shuffle};
 use crate::time::Span;
 use crate::tree::Tree;
 use crate::vote::VoteRules;
-use crate::{Generation, RunId, View};
+use crate::{Generation, MapNumber, RunId, Tensor, View};
 
 const SLICES: [SliceId; 2] = [SliceId(0), SliceId(1)];
 
