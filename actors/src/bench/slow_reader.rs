@@ -303,32 +303,28 @@ fn resident_bytes() -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// A busy machine delays now and then, a heartbeat that waits for the reader is late each time:
-    /// so the times must hold once, the bytes always.
+    /// Times are measured by the command; here only what a busy machine cannot change: the bytes,
+    /// the bits, and that heartbeats arrive while the reader takes nothing.
     #[test]
     fn a_slow_reader_stops_the_sender_and_no_heartbeat() {
         const KIB: usize = 1 << 10;
         let plan = SlowReaderPlan {
             values: 512 * KIB / size_of::<f32>(),
             tensors: 14,
-            slow: Duration::from_millis(1500),
-            heartbeat: Duration::from_millis(500),
+            slow: Duration::from_secs(2),
+            heartbeat: Duration::from_millis(200),
             window: 4 << 20,
             in_flight: 1024 * KIB,
         };
-        let mut reports = Vec::new();
-        for _ in 0..5 {
-            let report = measure(plan).expect("loopback works");
-            assert_eq!(report.intact, 14, "{report:?}");
-            assert_eq!(report.queued_max_bytes, 1024 << 10, "{report:?}");
-            let held = 1024 * KIB..=2048 * KIB;
-            assert!(held.contains(&report.held_max_bytes), "{report:?}");
-            if report.holds() && report.heartbeats >= 3 {
-                return;
-            }
-            reports.push(report);
-        }
-        panic!("no run was in time: {reports:#?}");
+        let report = measure(plan).expect("loopback works");
+        assert_eq!(report.intact, 14, "{report:?}");
+        assert_eq!(report.queued_max_bytes, 1024 << 10, "{report:?}");
+        // Beside what the link holds, the sender has the tensor that waits for room.
+        assert_eq!(report.held_max_bytes, 1536 * KIB, "{report:?}");
+        assert!(
+            report.heartbeat_gap_max_ms < 2000.0,
+            "a heartbeat waited for the reader: {report:?}"
+        );
     }
 
     #[test]

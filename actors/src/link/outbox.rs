@@ -82,6 +82,8 @@ pub(super) struct Outbox {
     /// Who had the last turn; the other goes first next, so that neither starves.
     last: Origin,
     queued_bytes: usize,
+    /// Bytes of a queued tensor whose last piece is being written: it is alive until that is done.
+    leaving_bytes: usize,
     in_flight: usize,
     credit: u64,
     owed: u64,
@@ -102,6 +104,7 @@ impl Outbox {
             current: None,
             last: Origin::Queue,
             queued_bytes: 0,
+            leaving_bytes: 0,
             in_flight,
             credit: peer_window.into(),
             owed: 0,
@@ -155,8 +158,9 @@ impl Outbox {
         self.owed >= self.owe_at
     }
 
-    /// What to write next, if there is anything that may go.
+    /// What to write next, if there is anything that may go. What was given before is written.
     pub(super) fn next(&mut self) -> Option<Work> {
+        self.queued_bytes -= std::mem::take(&mut self.leaving_bytes);
         if let Some(frame) = self.urgent.pop_front() {
             self.urgent_bytes -= frame.len();
             return Some(Work::Control(frame));
@@ -208,17 +212,17 @@ impl Outbox {
             header,
             values: current.tensor.values.part(range),
         };
-        match current.origin {
-            Origin::Queue => self.queued_bytes -= bytes,
-            Origin::Stream(_) => {}
-        }
         if current.sent == length {
+            match current.origin {
+                Origin::Queue => self.leaving_bytes = current.tensor.bytes(),
+                Origin::Stream(_) => {}
+            }
             self.current = None;
         }
         Some(piece)
     }
 
-    /// Bytes of queued tensors that were not handed to the writer.
+    /// Bytes of queued tensors, each whole until its last piece is written.
     pub(super) fn queued_bytes(&self) -> usize {
         self.queued_bytes
     }

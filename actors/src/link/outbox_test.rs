@@ -88,20 +88,30 @@ fn pieces_stop_where_the_credit_does() {
 }
 
 #[test]
-fn the_queue_is_bounded_and_counts_what_is_not_sent() {
+fn the_queue_is_bounded_and_counts_tensors_until_they_are_written() {
     let mut outbox = outbox(4, 1);
     outbox
         .push_tensor(&tensor(1, 6))
         .expect("a large one has room in an empty queue");
     assert!(outbox.push_tensor(&tensor(2, 0)).is_err());
     assert_eq!(drain(&mut outbox), ["1@0+262144"]);
-    assert_eq!(outbox.queued_bytes(), 5 * MIB);
-    outbox.grant(2 << 20);
-    drain(&mut outbox);
+    assert_eq!(outbox.queued_bytes(), 6 * MIB, "alive while a piece is");
+    outbox.grant(5 << 20);
+    for _ in 0..5 {
+        assert!(outbox.next().is_some());
+        assert_eq!(
+            outbox.queued_bytes(),
+            6 * MIB,
+            "its last piece may be under way"
+        );
+    }
+    assert!(outbox.next().is_none());
+    assert_eq!(outbox.queued_bytes(), 0);
+    outbox.push_tensor(&tensor(2, 3)).expect("room");
     outbox
-        .push_tensor(&tensor(2, 1))
+        .push_tensor(&tensor(3, 1))
         .expect("3 + 1 MiB fit the limit of 4");
-    assert!(outbox.push_tensor(&tensor(3, 0)).is_err());
+    assert!(outbox.push_tensor(&tensor(4, 1)).is_err());
     outbox.clear();
     assert_eq!((outbox.queued_bytes(), outbox.is_empty()), (0, true));
 }
