@@ -8,7 +8,7 @@ use resilin_actors::Exit;
 use resilin_learn::registry::Registry;
 
 use crate::commands::{
-    checkpoints, coordinator, drain, reference, scale, status, stop, train, worker,
+    bench, checkpoints, coordinator, drain, reference, scale, status, stop, train, worker,
 };
 use crate::log;
 
@@ -37,6 +37,7 @@ enum Command {
     Stop(stop::Stop),
     Checkpoints(checkpoints::Checkpoints),
     Reference(reference::Reference),
+    Bench(bench::Bench),
 }
 
 /// Reads the command line and does what it says.
@@ -56,6 +57,7 @@ pub(crate) fn run(registry: Arc<Registry>) -> Result<(), Exit> {
         Command::Stop(stop) => stop.run(),
         Command::Checkpoints(checkpoints) => checkpoints.run(),
         Command::Reference(reference) => reference.run(&registry),
+        Command::Bench(bench) => bench.run(&registry),
     }
 }
 

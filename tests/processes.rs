@@ -14,3 +14,6 @@ mod quiet;
 mod resume;
 #[path = "processes/scene.rs"]
 mod scene;
+
+/// The program under test.
+const PROGRAM: &str = env!("CARGO_BIN_EXE_resilin");

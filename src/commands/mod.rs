@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+pub(crate) mod bench;
 pub(crate) mod checkpoints;
 pub(crate) mod coordinator;
 pub(crate) mod drain;

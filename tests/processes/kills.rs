@@ -22,11 +22,11 @@ fn a_killed_worker_changes_no_bit() {
     let scene = Scene::new(JOB);
     let (chain, reference) = scene.reference();
     let train = train(&scene);
-    for step in [30, 90] {
+    for (losses, step) in [(1, 30), (2, 90)] {
         scene.until_step(step);
         let workers = scene.until_processes("worker", 3);
         signal(workers[1], Signal::KILL);
-        scene.until("the loss is noticed", |status| status.job.lost > 0);
+        scene.until("the loss is noticed", |status| status.job.lost == losses);
     }
     assert_success(&train.output());
     scene.assert_empty();

@@ -75,9 +75,9 @@ impl Scene {
         fs::read_to_string(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
     }
 
-    /// `resilin` with these arguments, in the scene's directory.
+    /// The program with these arguments, in the scene's directory.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_resilin"));
+        let mut command = Command::new(crate::PROGRAM);
         command
             .args(arguments)
             .current_dir(self.dir.path())

@@ -47,7 +47,8 @@ impl Spirals {
         };
         let mut draws = key.stream();
         let arm = draws.below(ARMS);
-        let along = draws.unit_f64();
+        // Nearer to the centre, where the arms meet, nobody could tell them apart.
+        let along = 0.2 + 0.8 * draws.unit_f64();
         let angle = TAU * (along + f64::from(arm) / f64::from(ARMS));
         // The functions of `libm` give the same bits on every machine; those of `std` need not.
         let x = along * libm::cos(angle) + self.noise * draws.normal();

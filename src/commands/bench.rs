@@ -1,0 +1,63 @@
+//! `resilin bench`: what elasticity costs on this machine, measured with real processes and links.
+
+mod exchange;
+mod lab;
+mod recovery;
+mod step;
+
+use clap::Subcommand;
+use resilin_actors::Exit;
+use resilin_learn::registry::Registry;
+
+/// Measure this machine; takes some minutes, and wants it for itself
+#[derive(Debug, clap::Args)]
+pub(crate) struct Bench {
+    #[command(subcommand)]
+    what: What,
+    /// Print one JSON object
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Contributions of 16 MiB through a link, against a bare copy through a socket
+    Exchange,
+    /// Samples a second of one worker against the serial reference, and of two against one
+    Step(step::Step),
+    /// From SIGKILL of one of four workers to the next committed step
+    Recovery(recovery::Recovery),
+}
+
+impl Bench {
+    pub(crate) fn run(&self, registry: &Registry) -> Result<(), Exit> {
+        match &self.what {
+            What::Exchange => exchange::run(self.json),
+            What::Step(step) => step.run(registry, self.json),
+            What::Recovery(recovery) => recovery.run(self.json),
+        }
+    }
+}
+
+/// The middle of some measurements; of an even number, the mean of the two.
+fn median(values: &[f64]) -> f64 {
+    assert!(!values.is_empty(), "nothing was measured");
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    match sorted.len() % 2 {
+        1 => sorted[middle],
+        _ => (sorted[middle - 1] + sorted[middle]) / 2.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::median;
+
+    #[test]
+    fn the_median_is_the_middle() {
+        assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
+    }
+}

@@ -1,0 +1,101 @@
+//! A directory for one measurement: rows, a job, and runs of it that leave nothing behind.
+
+use std::path::{Path, PathBuf};
+
+use resilin_actors::Exit;
+use resilin_actors::supervisor::{self, Ended, Happening, Options};
+use resilin_core::Span;
+use resilin_core::random::{Key, Purpose};
+
+/// Rows of the measured data set: a multiple of every batch below.
+const ROWS: u32 = 6144;
+/// Values in a row: 28 x 28, as in MNIST.
+const SIDE: u32 = 28;
+
+/// The directory; removed when dropped.
+pub(super) struct Lab {
+    dir: tempfile::TempDir,
+}
+
+impl Lab {
+    /// A directory with random images and this job.
+    pub(super) fn new(job: &str) -> Result<Self, Exit> {
+        let dir = tempfile::Builder::new().prefix("resilin-bench").tempdir();
+        let dir = dir.map_err(|error| {
+            Exit::Fault(format!(
+                "cannot make a temporary directory: {error}; set TMPDIR"
+            ))
+        })?;
+        let lab = Self { dir };
+        let mut draws = Key::new(1, Purpose::Synthetic).stream();
+        let bytes = |count: u32, below: u32, draws: &mut resilin_core::random::Stream| {
+            let draw = (0..count).map(|_| draws.below(below));
+            draw.map(|value| u8::try_from(value).expect("below 256"))
+                .collect::<Vec<u8>>()
+        };
+        let images = bytes(ROWS * SIDE * SIDE, 256, &mut draws);
+        let labels = bytes(ROWS, 10, &mut draws);
+        lab.write("images", &idx(&[ROWS, SIDE, SIDE], &images))?;
+        lab.write("labels", &idx(&[ROWS], &labels))?;
+        let data = "[data]\nname = \"idx\"\ntrain_images = \"images\"\ntrain_labels = \"labels\"\n\
+                    test_fraction = 0.0\n";
+        lab.write("job.toml", format!("{job}\n{data}").as_bytes())?;
+        Ok(lab)
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) -> Result<(), Exit> {
+        let path = self.path(name);
+        std::fs::write(&path, bytes)
+            .map_err(|error| Exit::Fault(format!("cannot write {}: {error}", path.display())))
+    }
+
+    pub(super) fn root(&self) -> &Path {
+        self.dir.path()
+    }
+
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Runs the job from its beginning with real processes, as `resilin train` does.
+    pub(super) fn train(&self, workers: u32, on: impl FnMut(Happening)) -> Result<Ended, Exit> {
+        let program = std::env::current_exe()
+            .map_err(|error| Exit::Fault(format!("cannot find this program: {error}")))?;
+        let path = |name: &str| self.path(name).to_string_lossy().into_owned();
+        let data = [
+            String::from("--data"),
+            self.root().to_string_lossy().into_owned(),
+        ];
+        let coordinator = [
+            "coordinator".into(),
+            path("job.toml"),
+            "--state".into(),
+            path("state"),
+            "--workers".into(),
+            workers.to_string(),
+        ];
+        let options = Options {
+            program,
+            coordinator: coordinator.into_iter().chain(data.clone()).collect(),
+            first_start: vec!["--fresh".into()],
+            worker: std::iter::once("worker".into()).chain(data).collect(),
+            token: None,
+            // Deaths are the subject here.
+            restarts: 1000,
+            window: Span::from_secs_f64(60.0),
+            grace: Span::from_secs_f64(10.0),
+        };
+        Ok(supervisor::run(options, on))
+    }
+}
+
+/// A file of unsigned bytes in the IDX format.
+fn idx(dimensions: &[u32], bytes: &[u8]) -> Vec<u8> {
+    let rank = u8::try_from(dimensions.len()).expect("few dimensions");
+    let mut file = vec![0, 0, 8, rank];
+    for dimension in dimensions {
+        file.extend(dimension.to_be_bytes());
+    }
+    file.extend(bytes);
+    file
+}
