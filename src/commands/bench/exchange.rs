@@ -1,42 +1,14 @@
 //! `resilin bench exchange`: the data path, until contributions are stored and answered.
 
 use resilin_actors::Exit;
-use resilin_actors::bench::exchange::{ExchangePlan, Rate, SliceWork, measure};
-use resilin_actors::link::PooledBuffer;
+use resilin_actors::bench::exchange::{ExchangePlan, Rate, measure};
+use resilin_actors::bench::slice::MomentumSlice;
 
 use crate::face::print_json;
 
-/// Sum and plain gradient descent, as little as a slice can do.
-#[derive(Default)]
-struct Descent {
-    weights: Vec<f32>,
-    sum: Vec<f32>,
-}
-
-impl SliceWork for Descent {
-    fn sum(&mut self, contributions: &[PooledBuffer]) {
-        let Some((first, rest)) = contributions.split_first() else {
-            return;
-        };
-        self.sum.clear();
-        self.sum.extend_from_slice(first);
-        self.weights.resize(first.len(), 0.0);
-        for contribution in rest {
-            for (sum, value) in self.sum.iter_mut().zip(contribution.iter()) {
-                *sum += value;
-            }
-        }
-    }
-
-    fn apply(&mut self) {
-        for (weight, gradient) in self.weights.iter_mut().zip(&self.sum) {
-            *weight -= 0.1 * gradient;
-        }
-    }
-}
-
 pub(super) fn run(json: bool) -> Result<(), Exit> {
-    let report = measure(ExchangePlan::default(), Descent::default());
+    let plan = ExchangePlan::default();
+    let report = measure(plan, MomentumSlice::new(&plan));
     let report = report.map_err(|error| Exit::Fault(error.to_string()))?;
     if json {
         print_json(&report);

@@ -181,6 +181,12 @@ impl Job {
         let Some(state) = self.members.remove(&incarnation) else {
             return;
         };
+        // Whoever was told of the end leaves by closing its links.
+        let over = self
+            .ending
+            .as_ref()
+            .is_some_and(super::finish::Ending::told);
+        let cause = if over { Cause::Left } else { cause };
         match (state.stage, cause) {
             (Stage::Draining, _) | (Stage::Active | Stage::Joining, Cause::Left) => {
                 self.counters.drained += 1;
