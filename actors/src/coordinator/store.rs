@@ -30,6 +30,8 @@ pub(super) struct StoreActor {
     open: Option<Open>,
     /// Records that could not be written yet, in order.
     backlog: Vec<Record>,
+    /// While writing fails: how many records must wait before it is tried again.
+    try_at: Option<usize>,
 }
 
 /// A checkpoint being written.
@@ -48,6 +50,7 @@ impl StoreActor {
             resumed,
             open: None,
             backlog: Vec::new(),
+            try_at: None,
         }
     }
 
@@ -105,7 +108,7 @@ impl StoreActor {
 
     /// Ledger, manifest, commit record, in this order (PROTOCOL 26).
     fn commit(&mut self, step: Step) -> Result<()> {
-        self.append(Vec::new())?;
+        self.write_ledger()?;
         let open = self.open.take().filter(|open| open.step == step);
         let lacks = || StoreError::Refused(format!("the checkpoint of step {step} was given up"));
         let Open { save, digests, .. } = open.ok_or_else(lacks)?;
@@ -134,21 +137,32 @@ impl StoreActor {
         }
     }
 
-    /// Appends what waits and `records`; what cannot be written waits.
-    fn append(&mut self, mut records: Vec<Record>) -> Result<()> {
-        self.backlog.append(&mut records);
+    /// Writes what waits for the ledger. A failure is told when it begins and when it is over;
+    /// between, tries become rarer as more waits, since each one copies the ledger.
+    fn write_ledger(&mut self) -> Result<()> {
         if self.backlog.is_empty() {
             return Ok(());
         }
-        let result = self.run.append(&self.backlog);
-        if result.is_ok() {
-            self.backlog.clear();
+        let waiting = self.backlog.len();
+        match self.run.append(&self.backlog) {
+            Ok(()) => {
+                self.backlog.clear();
+                if self.try_at.take().is_some() {
+                    tracing::info!(records = waiting, "the ledger is written again");
+                }
+                Ok(())
+            }
+            Err(error) => {
+                assert!(
+                    waiting <= BACKLOG,
+                    "the ledger cannot be written for {BACKLOG} records: {error}"
+                );
+                if self.try_at.replace(2 * waiting).is_none() {
+                    tracing::warn!(%error, "the ledger cannot be written; its records wait");
+                }
+                Err(error)
+            }
         }
-        assert!(
-            self.backlog.len() <= BACKLOG,
-            "the ledger cannot be written for {BACKLOG} records: see the warnings above"
-        );
-        result
     }
 
     fn tell(&self, event: Event) {
@@ -248,8 +262,10 @@ impl Handler<Append> for StoreActor {
     type Result = ();
 
     fn handle(&mut self, Append(records): Append, _: &mut Context<Self>) {
-        if let Err(error) = self.append(records) {
-            tracing::warn!(%error, waiting = self.backlog.len(), "the ledger cannot be written");
+        self.backlog.extend(records);
+        if self.try_at.is_none_or(|at| self.backlog.len() >= at) {
+            // Told by `write_ledger`; a commit needs it written and fails with the same words.
+            let _ = self.write_ledger();
         }
     }
 }

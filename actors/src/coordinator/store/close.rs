@@ -21,7 +21,7 @@ impl Handler<Close> for StoreActor {
     type Result = ();
 
     fn handle(&mut self, close: Close, _: &mut Context<Self>) {
-        if let Err(error) = self.append(Vec::new()) {
+        if let Err(error) = self.write_ledger() {
             tracing::warn!(%error, "the end of the ledger is not written");
         }
         match self.report(&close) {
