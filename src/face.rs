@@ -75,6 +75,8 @@ pub(crate) struct Progress {
     pub(crate) waiting: Option<String>,
 }
 
+/// The bar, with room for the message on a terminal of 80 columns.
+const BAR: &str = "{bar:16} {pos}/{len}  {wide_msg}";
 /// Least time between two plain lines of progress.
 const PLAIN_EVERY: Duration = Duration::from_secs(5);
 /// Least time between two progress events in JSON.
@@ -121,6 +123,7 @@ impl Face {
                     step => format!(", going on from step {step}"),
                 };
                 if let Style::Bar(bar) = &self.style {
+                    bar.set_style(style(BAR));
                     bar.set_length(*total_steps);
                 }
                 self.line(&format!("run {job} ({run_id}): {total_steps} steps{from}"));
@@ -241,11 +244,14 @@ pub(crate) fn print_json(value: &impl Serialize) {
 }
 
 fn bar() -> ProgressBar {
-    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {elapsed}  {wide_msg}")
-        .expect("the template is well-formed");
-    let bar = ProgressBar::new(0).with_style(style);
+    let bar = ProgressBar::new(0).with_style(style("{wide_msg}"));
+    bar.set_message("starting");
     bar.enable_steady_tick(Duration::from_millis(200));
     bar
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).expect("the template is well-formed")
 }
 
 fn accuracy(accuracy: Option<f64>) -> String {

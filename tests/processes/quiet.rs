@@ -143,3 +143,25 @@ fn the_printed_job_is_a_job_file_of_the_same_run() {
     assert_eq!(stdout(&again), stdout(&printed));
     assert!(stdout(&printed).contains("\nseed = 7\n"));
 }
+
+#[test]
+fn another_job_of_a_known_name_is_another_run_and_says_why() {
+    let scene = Scene::new(&JOB.replace("steps = 300", "steps = 20"));
+    assert_success(&scene.run(&["train", "job.toml", "--report", "first.json"]));
+    let output = scene.run(&[
+        "train",
+        "job.toml",
+        "--seed",
+        "2",
+        "--report",
+        "second.json",
+    ]);
+    assert_success(&output);
+    let said = stderr(&output);
+    assert!(said.contains("run.seed is 2 here, 1 there"), "{said}");
+    let [first, second] = ["first.json", "second.json"].map(|name| scene.report(name));
+    assert_ne!(first.run_id, second.run_id);
+    assert_ne!(first.weights_sha256, second.weights_sha256);
+    let listed = scene.run(&["checkpoints", "ls"]);
+    assert_eq!(stdout(&listed).lines().count(), 2);
+}

@@ -60,3 +60,22 @@ fn the_command_stop_does_the_same() {
     assert_code(output.status, 6, &output);
     scene.assert_empty();
 }
+
+#[test]
+fn a_second_signal_ends_at_once() {
+    let scene = Scene::new(JOB);
+    let train = scene.start(&["train", "job.toml", "--workers", "0"]);
+    scene.until("it waits for workers", |status| {
+        let waiting = status.job.waiting.as_ref();
+        waiting.is_some_and(|who| who.starts_with("workers: none is ready"))
+    });
+    train.signal(Signal::INT);
+    train.signal(Signal::TERM);
+    let output = train.output();
+    assert_code(output.status, 1, &output);
+    assert_eq!(
+        stderr(&output),
+        "error: ended by a second signal; the same command line goes on\n"
+    );
+    scene.assert_empty();
+}

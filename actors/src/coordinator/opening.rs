@@ -73,7 +73,7 @@ pub(super) fn open(options: Options, registry: &Registry) -> Result<Opened, Exit
     let opened = state.open_run(identity, options.start, unix_seconds())?;
     if let Some(other) = &opened.other {
         let keys = task.effective.differences(&other.job).join("; ");
-        tracing::info!(
+        tracing::warn!(
             keys,
             "another job than the newest run of this name: a new run begins"
         );
