@@ -60,7 +60,7 @@ pub struct Status {
 pub struct MemberStatus {
     /// Its number.
     pub incarnation: Incarnation,
-    /// Host and process id.
+    /// The address that its control link comes from.
     pub name: String,
     /// `joining`, `active` or `draining`.
     pub state: String,
