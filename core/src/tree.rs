@@ -35,11 +35,11 @@ impl Node {
         Some((
             Self {
                 level,
-                index: 2 * self.index,
+                index: self.index.saturating_mul(2),
             },
             Self {
                 level,
-                index: 2 * self.index + 1,
+                index: self.index.saturating_mul(2).saturating_add(1),
             },
         ))
     }
@@ -48,7 +48,7 @@ impl Node {
     #[must_use]
     pub fn parent(self) -> Self {
         Self {
-            level: self.level + 1,
+            level: self.level.saturating_add(1),
             index: self.index / 2,
         }
     }
@@ -56,19 +56,28 @@ impl Node {
     /// First partition covered.
     #[must_use]
     pub fn first(self) -> u32 {
-        self.index << self.level
+        self.leaf_at(self.index.into())
     }
 
     /// First partition after those covered; may lie beyond the last partition of the run.
     #[must_use]
     pub fn end(self) -> u32 {
-        (self.index + 1) << self.level
+        self.leaf_at(u64::from(self.index) + 1)
+    }
+
+    /// The first leaf below the node `index` of this level; saturates, as a node may come from
+    /// anybody.
+    fn leaf_at(self, index: u64) -> u32 {
+        let shift = u32::from(self.level).min(31);
+        u32::try_from(index << shift).unwrap_or(u32::MAX)
     }
 
     /// Whether `other` is this node or lies below it.
     #[must_use]
     pub fn covers(self, other: Self) -> bool {
-        other.level <= self.level && other.index >> (self.level - other.level) == self.index
+        let above = |levels: u8| other.index.checked_shr(levels.into()).unwrap_or(0);
+        let levels = self.level.checked_sub(other.level);
+        levels.is_some_and(|levels| above(levels) == self.index)
     }
 }
 
@@ -277,6 +286,24 @@ mod tests {
         assert_eq!(
             tree.maximal_nodes(&set(&[8, 9, 10, 11]), &all),
             vec![node(2, 2)]
+        );
+    }
+
+    #[test]
+    fn a_node_of_no_tree_does_no_harm() {
+        for bad in [node(200, 1), node(0, u32::MAX), node(255, u32::MAX)] {
+            assert!(!Tree::new(12).contains(bad), "{bad}");
+            assert!(bad.first() <= bad.end(), "{bad}");
+            assert!(bad.covers(bad), "{bad}");
+            assert!(!bad.covers(node(0, 3)), "{bad}");
+            assert!(bad.parent().level >= bad.level, "{bad}");
+            assert_eq!(bad.children().is_some(), bad.level > 0, "{bad}");
+        }
+        assert!(!node(0, 1).covers(node(200, 1)));
+        assert!(node(200, 0).covers(node(1, 7)));
+        assert_eq!(
+            (node(200, 1).end(), node(0, u32::MAX).end()),
+            (u32::MAX, u32::MAX)
         );
     }
 
