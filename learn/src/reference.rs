@@ -41,7 +41,7 @@ pub struct StepReport {
     pub chain: Digest,
     /// Mean loss over the step's samples, on the weights before it.
     pub loss: f64,
-    /// Rows evaluated.
+    /// Rows applied; none of a skipped step.
     pub samples: u64,
     /// What became of the gradient.
     pub fate: Fate,
@@ -63,7 +63,7 @@ pub struct Trained {
     pub weights: Vec<f32>,
     /// Chain line of the final weights.
     pub chain: Digest,
-    /// Rows evaluated in all.
+    /// Rows applied in all.
     pub samples: u64,
     /// Score of the final weights on the test rows.
     pub test: Option<Score>,
@@ -174,7 +174,7 @@ impl Reference {
             version: step.next(),
             chain: [0; 32],
             loss: outcome.loss_sum / outcome.weight,
-            samples: outcome.samples,
+            samples: 0,
             fate: Fate::Skipped,
         };
         let broken = result
@@ -198,7 +198,7 @@ impl Reference {
                     let what = "a weight that the step makes".into();
                     return Err(ReferenceError::NonFinite { step, what });
                 }
-                report.fate = Fate::Applied;
+                (report.samples, report.fate) = (outcome.samples, Fate::Applied);
             }
             Action::Skip => drop(self.slice.skip(step)),
             Action::Halt => return Err(ReferenceError::NonFinite { step, what: broken }),

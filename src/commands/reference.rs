@@ -85,9 +85,8 @@ impl Watch {
             Progress::Step(step) => {
                 self.chain.push(step.chain);
                 self.samples += step.samples;
-                self.loss = Some(step.loss);
                 match step.fate {
-                    reference::Fate::Applied => {}
+                    reference::Fate::Applied => self.loss = Some(step.loss),
                     reference::Fate::Skipped => self.skipped += 1,
                 }
                 let done = step.version.0;

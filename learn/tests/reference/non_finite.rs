@@ -33,7 +33,10 @@ fn a_skipped_step_changes_nothing_but_the_step() {
     let mut lines = Vec::new();
     let trained = reference::run(&task, |progress| match progress {
         Progress::Start { chain } => lines.push((chain, Fate::Applied)),
-        Progress::Step(report) => lines.push((report.chain, report.fate)),
+        Progress::Step(report) => {
+            assert_eq!(report.samples == 0, report.fate == Fate::Skipped);
+            lines.push((report.chain, report.fate));
+        }
         Progress::Epoch { .. } => {}
     })
     .unwrap();

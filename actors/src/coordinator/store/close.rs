@@ -50,7 +50,8 @@ impl StoreActor {
         let task = &self.common.task;
         let history = self.run.history()?;
         let steps: Vec<_> = history.steps().collect();
-        let last = steps.last().filter(|step| step.weight > 0.0);
+        // A skipped step has no loss.
+        let last = steps.iter().rev().find(|step| step.weight > 0.0);
         let chain = history.chain()?.last().map(|(_, line)| hex(line));
         let scored = status.metrics.last();
         let Durable {
