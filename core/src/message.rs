@@ -85,6 +85,9 @@ pub enum WorkerSays {
         step: Option<Step>,
         /// Samples evaluated a second of compute; 0 when unknown.
         samples_per_s: f64,
+        /// Whether no link to a slice is missing that is wanted: leases are held only while all
+        /// slices are linked (PROTOCOL 15).
+        linked: bool,
     },
     /// A leaf is not finite and was not pushed (PROTOCOL 16).
     NonFinite {
@@ -312,6 +315,8 @@ pub enum ShardReport {
         covered: PartitionSet,
         /// A version kept for evaluation.
         pinned: Option<Step>,
+        /// The version that is being cut, as long as the slice knows.
+        cutting: Option<Step>,
         /// The slice accepts nothing more for its open step.
         resting: bool,
         /// The slice voted for its open step.

@@ -25,6 +25,9 @@ pub use event::{Effect, Event, Push};
 /// Records kept for the ledger before the shard waits for the coordinator.
 const RECORDS: usize = 1024;
 
+/// Records repeated at a time while they are not acknowledged.
+const REPEATED: usize = 16;
+
 #[derive(Clone, Debug)]
 struct Stored {
     tensor: Tensor,
@@ -76,6 +79,8 @@ pub struct Shard {
     votes: BTreeMap<Step, BTreeMap<SliceId, Vote>>,
     wanted: Flags,
     sealing: bool,
+    /// Blocks that were not finite, once halted.
+    halted: Option<Vec<u32>>,
     cutting: Option<Step>,
     pinned: Option<Step>,
     links: BTreeSet<LinkId>,
@@ -100,6 +105,7 @@ impl Shard {
             votes: BTreeMap::new(),
             wanted: Flags::default(),
             sealing: false,
+            halted: None,
             cutting: None,
             pinned: None,
             links: BTreeSet::new(),
@@ -186,13 +192,18 @@ impl Shard {
         (timeline, map, view) == (self.origin.timeline, self.origin.map, self.origin.view)
     }
 
-    fn retained(&self, version: Step) -> bool {
+    /// A version that is kept only to be scored is not trained on: its step is over.
+    fn retained(&self, version: Step, purpose: Use) -> bool {
+        let pinned = match purpose {
+            Use::Train => None,
+            Use::Evaluate => self.pinned,
+        };
         let previous = self.step.0.checked_sub(1).map(Step);
         // While the next version is made, it takes the place of the previous one.
         let previous = previous.filter(|version| {
             *version >= self.origin.step && !matches!(self.phase, Phase::Applying(_))
         });
-        version == self.step || Some(version) == previous || Some(version) == self.pinned
+        version == self.step || Some(version) == previous || Some(version) == pinned
     }
 
     /// Begins the step that the newest version is for.
@@ -233,6 +244,7 @@ impl Shard {
             step: self.step,
             covered: self.covered.clone(),
             pinned: self.pinned,
+            cutting: self.cutting,
             resting: self.phase == Phase::Resting,
             voted: self
                 .votes
@@ -267,7 +279,8 @@ impl Shard {
             }
         }
         self.progress(effects);
-        if let Some(record) = self.records.values().next() {
+        self.tell_halt(effects);
+        for record in self.records.values().take(REPEATED) {
             effects.push(Effect::Report(ShardReport::Committed(record.clone())));
         }
     }

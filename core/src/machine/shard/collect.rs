@@ -30,7 +30,7 @@ impl Shard {
         effects: &mut Vec<Effect>,
     ) {
         self.pulls.retain(|(_, l, p)| (*l, *p) != (link, purpose));
-        if self.retained(step) {
+        if self.retained(step, purpose) {
             effects.push(Effect::SendWeights(link, step, purpose));
         } else if step > self.step {
             self.pulls.insert((step, link, purpose));
@@ -53,7 +53,7 @@ impl Shard {
         if verdict == Verdict::Stored {
             self.store(&push, effects);
         } else {
-            self.discarded += push.samples;
+            self.discarded = self.discarded.saturating_add(push.samples);
             effects.push(Effect::Free(push.tensor));
         }
         let Push {
@@ -84,8 +84,7 @@ impl Shard {
         if push.step != self.step {
             return Verdict::StaleStep;
         }
-        let samples = self.rules.samples(push.step, push.node);
-        if !self.rules.tree.contains(push.node) || samples == 0 || samples != push.samples {
+        if !self.is_well_formed(push) {
             return Verdict::Malformed;
         }
         if self.covered.includes_node(push.node, &self.with_samples) {
@@ -97,6 +96,16 @@ impl Shard {
                 Verdict::StaleStep
             }
         }
+    }
+
+    /// Whether the node is one of this run, with as many rows as it has, and a weight that rows can
+    /// have; rows that weigh nothing are the model's business.
+    fn is_well_formed(&self, push: &Push) -> bool {
+        if !self.rules.tree.contains(push.node) || !push.weight.is_finite() || push.weight < 0.0 {
+            return false;
+        }
+        let samples = self.rules.samples(push.step, push.node);
+        samples > 0 && samples == push.samples
     }
 
     /// A parent takes the place of the children that were there: the same bits, fewer sums.
@@ -147,7 +156,8 @@ impl Shard {
     }
 
     pub(super) fn vote_arrived(&mut self, vote: Vote, effects: &mut Vec<Effect>) {
-        if vote.timeline != self.origin.timeline || vote.slice == self.slice() {
+        let other = vote.slice != self.slice() && self.is_slice(vote.slice);
+        if vote.timeline != self.origin.timeline || !other {
             return;
         }
         // A later step than the next one cannot have been voted for without this slice.
@@ -173,9 +183,14 @@ impl Shard {
             .votes
             .get(&step)
             .and_then(|votes| votes.get(&self.slice()));
-        if let Some(vote) = own.filter(|_| timeline == self.origin.timeline) {
+        let answered = timeline == self.origin.timeline && self.is_slice(from);
+        if let Some(vote) = own.filter(|_| answered) {
             effects.push(Effect::Tell(from, SliceSays::Vote(vote.clone())));
         }
+    }
+
+    fn is_slice(&self, slice: SliceId) -> bool {
+        slice.0 < self.rules.slices.slices()
     }
 
     pub(super) fn in_tree_order(&self) -> impl Iterator<Item = (Node, &Stored)> {

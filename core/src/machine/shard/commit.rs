@@ -9,7 +9,7 @@ impl Shard {
     /// Moves on as far as what is there allows.
     pub(super) fn advance(&mut self, effects: &mut Vec<Effect>) {
         if self.phase == Phase::Collecting
-            && self.records.len() < RECORDS
+            && self.may_record()
             && self.covered.includes(&self.with_samples)
         {
             self.phase = Phase::Combining;
@@ -47,14 +47,27 @@ impl Shard {
         });
     }
 
-    pub(super) fn halt(&mut self, blocks: Vec<u32>, effects: &mut Vec<Effect>) {
+    /// Whether the ledger's backlog has room for one more step.
+    pub(super) fn may_record(&self) -> bool {
+        self.records.len() < RECORDS
+    }
+
+    fn halt(&mut self, blocks: Vec<u32>, effects: &mut Vec<Effect>) {
         self.phase = Phase::Resting;
+        self.halted = Some(blocks);
+        self.tell_halt(effects);
+    }
+
+    /// Says that it halted, if it did.
+    pub(super) fn tell_halt(&self, effects: &mut Vec<Effect>) {
         let (slice, timeline, step) = (self.slice(), self.origin.timeline, self.step);
-        effects.push(Effect::Report(ShardReport::Halted {
-            slice,
-            timeline,
-            step,
-            blocks,
+        effects.extend(self.halted.clone().map(|blocks| {
+            Effect::Report(ShardReport::Halted {
+                slice,
+                timeline,
+                step,
+                blocks,
+            })
         }));
     }
 
@@ -125,21 +138,34 @@ impl Shard {
     }
 
     fn record(&mut self, decision: Decision, digests: Vec<[u8; 32]>, effects: &mut Vec<Effect>) {
-        let skipped = decision.action == Action::Skip;
-        let record = StepRecord {
+        let stored: u64 = self.nodes.values().map(|stored| stored.samples).sum();
+        let discarded = std::mem::take(&mut self.discarded);
+        let mut record = StepRecord {
             slice: self.slice(),
             timeline: self.origin.timeline,
             step: self.step,
             nodes: self.contributors(),
-            samples: self.nodes.values().map(|stored| stored.samples).sum(),
+            samples: stored,
             loss_sum: self.total(|stored| stored.loss_sum),
             weight: self.total(|stored| stored.weight),
-            skipped,
+            skipped: false,
             cut: decision.cut,
             cut_missed: decision.cut_missed,
             digests,
-            discarded: std::mem::take(&mut self.discarded),
+            discarded,
         };
+        if decision.action == Action::Skip {
+            // Nothing of it is applied; what was there differs from slice to slice.
+            record = StepRecord {
+                nodes: Vec::new(),
+                samples: 0,
+                loss_sum: 0.0,
+                weight: 0.0,
+                skipped: true,
+                discarded: discarded.saturating_add(stored),
+                ..record
+            };
+        }
         effects.push(Effect::Report(ShardReport::Committed(record.clone())));
         self.records.insert(self.step, record);
     }

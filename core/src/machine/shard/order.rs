@@ -17,7 +17,7 @@ impl Shard {
                 }
             }
             ShardOrder::Withhold { step } => {
-                if step == self.step && self.phase == Phase::Collecting {
+                if step == self.step && self.phase == Phase::Collecting && self.may_record() {
                     self.wanted.withheld = true;
                     self.cast(Vec::new(), Vec::new(), effects);
                     self.wanted.withheld = false;

@@ -70,28 +70,23 @@ impl Bench {
     }
 
     fn push(&mut self, step: u64, level: u8, index: u32, tensor: u64) -> Vec<Effect> {
-        let push = Push {
-            timeline: Timeline::first(1),
-            map: MapNumber(1),
-            view: View::first(1),
-            step: Step(step),
-            node: Node { level, index },
-            incarnation: incarnation(),
-            tensor: Tensor(tensor),
-            samples: 2 << level,
-            weight: f64::from(2 << level),
-            loss_sum: 0.5,
-        };
-        self.event(Event::Pushed(LINK, push))
+        self.event(Event::Pushed(
+            LINK,
+            contribution(step, level, index, tensor),
+        ))
     }
 
     fn pull(&mut self, step: u64) -> Vec<Effect> {
+        self.pull_for(step, Use::Train)
+    }
+
+    fn pull_for(&mut self, step: u64, purpose: Use) -> Vec<Effect> {
         let pull = WorkerAsks::Pull {
             timeline: Timeline::first(1),
             map: MapNumber(1),
             view: View::first(1),
             step: Step(step),
-            purpose: Use::Train,
+            purpose,
         };
         self.event(Event::Asked(LINK, pull))
     }
@@ -120,6 +115,30 @@ impl Bench {
 
     fn order(&mut self, order: ShardOrder) -> Vec<Effect> {
         self.event(Event::Order(order))
+    }
+
+    /// Everything but progress reports, `millis` after the start.
+    fn tick(&mut self, millis: u64) -> Vec<Effect> {
+        let (now, mut effects) = (Time(0) + Span::from_millis(millis), Vec::new());
+        self.shard.step(now, Event::Tick, &mut effects);
+        effects.retain(|e| !matches!(e, Effect::Report(ShardReport::Progress { .. })));
+        effects
+    }
+}
+
+fn contribution(step: u64, level: u8, index: u32, tensor: u64) -> Push {
+    let samples = 2u64.checked_shl(level.into()).unwrap_or(0);
+    Push {
+        timeline: Timeline::first(1),
+        map: MapNumber(1),
+        view: View::first(1),
+        step: Step(step),
+        node: Node { level, index },
+        incarnation: incarnation(),
+        tensor: Tensor(tensor),
+        samples,
+        weight: samples as f64,
+        loss_sum: 0.5,
     }
 }
 
@@ -196,6 +215,63 @@ fn a_contribution_of_another_timeline_or_shape_is_refused() {
         bench.push(0, 0, 9, 3)[1],
         answer(0, 0, 9, Verdict::Malformed)
     );
+}
+
+#[test]
+fn a_hostile_contribution_does_no_harm() {
+    let mut bench = Bench::new(1);
+    for (level, index) in [(200, 1), (0, u32::MAX), (255, u32::MAX)] {
+        assert_eq!(
+            bench.push(0, level, index, 1),
+            vec![
+                Effect::Free(Tensor(1)),
+                answer(0, level, index, Verdict::Malformed)
+            ]
+        );
+    }
+    for weight in [f64::NAN, f64::INFINITY, -1.0] {
+        let push = Push {
+            weight,
+            ..contribution(0, 0, 0, 1)
+        };
+        let verdict = answer(0, 0, 0, Verdict::Malformed);
+        let refused = bench.event(Event::Pushed(LINK, push));
+        assert_eq!(refused[1], verdict, "weight {weight}");
+    }
+    let push = Push {
+        samples: u64::MAX,
+        ..contribution(0, 0, 0, 1)
+    };
+    bench.event(Event::Pushed(LINK, push));
+    bench.event(Event::Pushed(LINK, push));
+    assert_eq!(bench.shard.discarded, u64::MAX);
+}
+
+#[test]
+fn a_slice_that_is_none_of_the_run_has_no_vote() {
+    let mut bench = Bench::new(2);
+    let (timeline, step, slice) = (Timeline::first(1), Step(0), SliceId(9));
+    let vote = Vote {
+        timeline,
+        step,
+        slice,
+        squares: vec![0.0],
+        non_finite: vec![],
+        flags: Flags::default(),
+    };
+    bench.event(Event::Slice(SliceSays::Vote(vote)));
+    bench.push(0, 2, 0, 1);
+    let own = bench.combined();
+    assert!(
+        matches!(&own[..], [Effect::Tell(SliceId(1), SliceSays::Vote(_))]),
+        "slice 1 has not voted: {own:?}"
+    );
+    let ask = SliceSays::AskVote {
+        from: slice,
+        timeline,
+        step,
+    };
+    assert_eq!(bench.event(Event::Slice(ask)), vec![]);
 }
 
 #[test]
@@ -300,6 +376,21 @@ fn a_pull_is_served_held_or_gone() {
 }
 
 #[test]
+fn a_version_kept_for_scoring_is_not_trained_on() {
+    let mut bench = Bench::with(Rules {
+        evaluate_every: Some(1),
+        ..rules(1)
+    });
+    (0..3).for_each(|_| drop(bench.commit()));
+    let sent = Effect::SendWeights(LINK, Step(1), Use::Evaluate);
+    assert_eq!(bench.pull_for(1, Use::Evaluate), vec![sent]);
+    assert!(matches!(
+        bench.pull(1)[..],
+        [Effect::Say(LINK, ShardSays::Gone { at: Step(3), .. })]
+    ));
+}
+
+#[test]
 fn the_previous_version_is_not_served_while_the_next_one_takes_its_place() {
     let mut bench = Bench::new(1);
     bench.commit();
@@ -399,6 +490,32 @@ fn non_finite_sums_halt_before_the_step_and_non_finite_weights_too() {
         finite: false,
     };
     assert_eq!(bench.event(event), halted(vec![]));
+    assert_eq!(bench.tick(500), halted(vec![]), "the report may be lost");
+}
+
+#[test]
+fn the_ledgers_backlog_is_bounded_and_repeated_in_parts() {
+    let mut rules = rules(1);
+    rules.votes.non_finite = crate::job::NonFinite::Skip;
+    rules.votes.total_steps = 5000;
+    let mut bench = Bench::with(rules);
+    let withhold = |bench: &mut Bench| {
+        let step = bench.shard.version();
+        bench.order(ShardOrder::Withhold { step })
+    };
+    for step in (0..RECORDS as u64).map(Step) {
+        assert_eq!(withhold(&mut bench).len(), 1, "step {step} is skipped");
+        let digests = vec![[7; 32]];
+        bench.event(Event::Applied {
+            step,
+            digests,
+            finite: true,
+        });
+    }
+    assert_eq!(withhold(&mut bench), vec![], "the ledger has no room");
+    assert_eq!(bench.tick(500).len(), REPEATED);
+    bench.order(ShardOrder::Recorded { before: Step(1) });
+    assert_eq!(withhold(&mut bench).len(), 1);
 }
 
 #[test]
@@ -419,6 +536,25 @@ fn a_withheld_leaf_is_decided_without_a_root() {
         bench.push(0, 0, 1, 2)[1],
         answer(0, 0, 1, Verdict::StaleStep)
     );
+    let done = bench.event(Event::Applied {
+        step: Step(0),
+        digests: vec![[7; 32]],
+        finite: true,
+    });
+    let [Effect::Report(ShardReport::Committed(record)), ..] = &done[..] else {
+        panic!("{done:?}")
+    };
+    assert_eq!(
+        (
+            &record.nodes[..],
+            record.samples,
+            record.weight,
+            record.loss_sum
+        ),
+        (&[][..], 0, 0.0, 0.0),
+        "nothing is applied"
+    );
+    assert_eq!((record.skipped, record.discarded), (true, 4));
 }
 
 #[test]
