@@ -52,7 +52,7 @@ impl JobActor {
     fn job_event(&mut self, now: Time, event: job::Event) {
         let mut effects = Vec::new();
         self.job.step(now, event, &mut effects);
-        let mut records = Vec::new();
+        let (mut records, mut for_saver) = (Vec::new(), Vec::new());
         for effect in effects {
             match effect {
                 job::Effect::Say(incarnation, says) => {
@@ -63,6 +63,7 @@ impl JobActor {
                 }
                 job::Effect::Order(order) => self.order(order),
                 job::Effect::Append(record) => records.push(record),
+                job::Effect::Saver(event) => for_saver.push(event),
                 job::Effect::Close(outcome) => {
                     self.append(std::mem::take(&mut records));
                     self.close(now, outcome);
@@ -72,6 +73,9 @@ impl JobActor {
             }
         }
         self.append(records);
+        for event in for_saver {
+            self.saver_event(now, event);
+        }
     }
 
     fn saver_event(&mut self, now: Time, event: saver::Event) {

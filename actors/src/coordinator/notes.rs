@@ -29,6 +29,10 @@ pub(super) fn tell(note: &Note, status: &Status) {
             partition = partition.0,
             "two evaluations of one microbatch differ; the first does not count"
         ),
+        Note::ReplayDiffers(at) => tracing::warn!(
+            step = at.0,
+            "replaying a step made other weights than before the restart; bits are not promised"
+        ),
         Note::Evaluated(metrics) => tracing::info!(
             step = metrics.version.0,
             epoch = metrics.epoch,
@@ -37,6 +41,9 @@ pub(super) fn tell(note: &Note, status: &Status) {
             rows = metrics.rows,
             "test rows scored"
         ),
+        Note::NotEvaluated(version) => {
+            tracing::warn!(step = version.0, "test rows are not scored");
+        }
         Note::Durable(version) => tracing::info!(step = version.0, "checkpoint durable"),
         Note::Degraded(cause) => {
             tracing::warn!(cause, step, "persistence degraded; training goes on");

@@ -226,7 +226,7 @@ impl Handler<Part> for StoreActor {
         self.tell(Event::Begun(slice, step));
         let event = match self.write(&part) {
             Ok(()) => Event::Written(slice, step),
-            Err(error) => Event::Failed(step, error.to_string()),
+            Err(error) => Event::Failed(Some(slice), step, error.to_string()),
         };
         part.pinned.release();
         part.home.reuse(part.pinned);
@@ -243,7 +243,7 @@ impl Handler<Commit> for StoreActor {
                 self.tell(Event::Committed(step));
                 self.prune();
             }
-            Err(error) => self.tell(Event::Failed(step, error.to_string())),
+            Err(error) => self.tell(Event::Failed(None, step, error.to_string())),
         }
     }
 }

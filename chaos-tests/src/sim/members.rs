@@ -103,6 +103,7 @@ impl Sim<'_> {
                 self.soon(20, 21, Local::Append(Box::new(record)));
                 Ok(())
             }
+            job::Effect::Saver(event) => self.saver(event),
             job::Effect::Close(_) => {
                 self.soon(500, 3_000, Local::Closed);
                 Ok(())
@@ -135,6 +136,8 @@ impl Sim<'_> {
             | Note::Moved(_)
             | Note::NonFinite(..)
             | Note::Differs(..)
+            | Note::ReplayDiffers(_)
+            | Note::NotEvaluated(_)
             | Note::Degraded(_) => Ok(()),
         }
     }
@@ -173,7 +176,8 @@ impl Sim<'_> {
 
     pub(super) fn written(&mut self, slice: SliceId, step: Step) -> Checked {
         if self.store_fails > self.now {
-            return self.saver(saver::Event::Failed(step, "the disk is full".into()));
+            let reason = "the disk is full".into();
+            return self.saver(saver::Event::Failed(Some(slice), step, reason));
         }
         self.saver(saver::Event::Written(slice, step))
     }
@@ -181,7 +185,8 @@ impl Sim<'_> {
     /// The manifest is durable; whoever dies now finds it at the next start.
     pub(super) fn store_commit(&mut self, step: Step) -> Checked {
         if self.store_fails > self.now {
-            return self.saver(saver::Event::Failed(step, "the disk is full".into()));
+            let reason = "the disk is full".into();
+            return self.saver(saver::Event::Failed(None, step, reason));
         }
         if let Some(blocks) = self.store.commit(step, self.oracle) {
             self.checker.see(&Fact::Stored(step, &blocks))?;

@@ -20,6 +20,7 @@ use crate::id::{Generation, Incarnation, MapNumber, PartitionId, SliceId, Step, 
 use crate::ledger::Record;
 use crate::machine::Rules;
 use crate::machine::fleet::Member;
+use crate::machine::saver;
 use crate::message::{CoordinatorSays, ShardOrder, ShardReport, SliceView, StepRecord};
 use crate::time::Time;
 use crate::tree::PartitionSet;
@@ -91,6 +92,8 @@ pub enum Effect {
     Order(ShardOrder),
     /// Append to the ledger; synced no later than the next commit.
     Append(Record),
+    /// Tell the saver, after what was appended.
+    Saver(saver::Event),
     /// Write down for good how the run ended; answered by `Closed`.
     Close(Outcome),
     /// End the coordinator, after everybody was told.
@@ -114,8 +117,13 @@ pub enum Note {
     NonFinite(Step, PartitionId),
     /// Two evaluations of a leaf differ: the first worker's does not count.
     Differs(Step, PartitionId, Incarnation),
+    /// A replayed step made other weights than before; the run does not promise bits.
+    ReplayDiffers(Step),
     /// Test rows were scored.
     Evaluated(Metrics),
+    /// A version that was to be scored is not: one before it was still being scored, or the run
+    /// ended.
+    NotEvaluated(Step),
     /// A version is durable.
     Durable(Step),
     /// Checkpoints fail.
@@ -155,7 +163,10 @@ pub struct Settings {
 
 #[derive(Clone, Debug)]
 struct SliceState {
+    /// The open step: the last reported one, or a later one that another slice's report proves.
     step: Step,
+    /// The last reported one.
+    seen: Step,
     covered: PartitionSet,
     pinned: Option<Step>,
     resting: bool,
@@ -196,6 +207,10 @@ pub struct Job {
     suspects: BTreeMap<PartitionId, suspect::Suspect>,
     evaluation: Option<evaluation::Evaluation>,
     metrics: BTreeMap<Step, Metrics>,
+    /// Versions told to be not evaluated.
+    unscored: BTreeSet<Step>,
+    /// Versions before this one are scored, being scored, or told.
+    judged: Step,
     wanted: u32,
     counters: Counters,
     last_loss: Option<f64>,
@@ -203,7 +218,10 @@ pub struct Job {
     durable: Option<Step>,
     degraded: Option<String>,
     stop: Option<finish::Stop>,
+    /// Since when the slices rest.
     at_last: Option<Time>,
+    /// Why the save of the version that they rest at fails.
+    unsaved: Option<String>,
     below_min: Option<Time>,
     ending: Option<finish::Ending>,
     halted: BTreeSet<SliceId>,
@@ -217,6 +235,7 @@ impl Job {
         let reign = settings.timeline.reign;
         let state = SliceState {
             step: settings.base,
+            seen: settings.base,
             covered: PartitionSet::default(),
             pinned: None,
             resting: false,
@@ -236,6 +255,8 @@ impl Job {
             suspects: BTreeMap::new(),
             evaluation: None,
             metrics: settings.metrics.clone(),
+            unscored: BTreeSet::new(),
+            judged: settings.base,
             wanted: settings.workers,
             counters: Counters::default(),
             last_loss: None,
@@ -244,6 +265,7 @@ impl Job {
             degraded: None,
             stop: None,
             at_last: None,
+            unsaved: None,
             below_min: None,
             ending: None,
             halted: BTreeSet::new(),
@@ -256,17 +278,19 @@ impl Job {
     /// Takes one event.
     pub fn step(&mut self, now: Time, event: Event, effects: &mut Vec<Effect>) {
         match event {
-            Event::Member(member) => self.member(member, effects),
+            Event::Member(member) => self.member(now, member, effects),
             Event::Shard(report) => self.report(now, report, effects),
             Event::Durable(step) => {
                 self.durable = self.durable.max(Some(step));
-                self.degraded = None;
+                (self.degraded, self.unsaved) = (None, None);
                 effects.push(Effect::Note(Note::Durable(step)));
             }
             Event::Degraded(reason) => {
                 if self.degraded.as_ref() != Some(&reason) {
                     effects.push(Effect::Note(Note::Degraded(reason.clone())));
                 }
+                // A failure of an earlier version says nothing of the last one.
+                self.unsaved = self.at_last.map(|_| reason.clone());
                 self.degraded = Some(reason);
             }
             Event::Command(command) => self.command(now, command, effects),
@@ -323,6 +347,10 @@ impl Job {
 
     /// What must hold after every event.
     pub fn check_invariants(&self) {
+        assert!(
+            self.newest() <= self.low().next(),
+            "R2: slices differ by at most one version"
+        );
         for (partition, held) in &self.leases {
             let ascending = held
                 .windows(2)

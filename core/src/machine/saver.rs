@@ -1,13 +1,16 @@
 //! **Saver**: turns the slices' cuts into checkpoints: all or nothing, one at a time.
 //!
-//! A step is announced as durable only when manifest and commit record are (PROTOCOL 25). Trouble
-//! with the store never stops training: the cut is given up and the state is *degraded* until one
-//! succeeds.
+//! A step is announced as durable only when manifest and commit record are (PROTOCOL 25), and these
+//! are written only after the ledger has every line up to it (PROTOCOL 26). Trouble with the store
+//! never stops training: the cut is given up and the state is *degraded* until one succeeds.
 
 use std::collections::BTreeSet;
 
 use crate::id::{SliceId, Step};
 use crate::time::{Span, Time};
+
+#[cfg(test)]
+mod tests;
 
 /// What happens to the saver.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,8 +21,14 @@ pub enum Event {
     Written(SliceId, Step),
     /// Manifest and commit record are durable.
     Committed(Step),
-    /// Something about the cut failed; what was written of it is removed.
-    Failed(Step, String),
+    /// A slice's file of the cut, or with `None` its commit, failed.
+    Failed(Option<SliceId>, Step, String),
+    /// The ledger has every line up to this version.
+    Recorded(Step),
+    /// A slice says that it is busy with the cut of this version.
+    Cutting(Step),
+    /// The run halted: no cut becomes durable any more.
+    Over,
     /// The deadline passed.
     Tick,
 }
@@ -43,8 +52,22 @@ pub enum Effect {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Stage {
-    Writing(BTreeSet<SliceId>),
+    /// A part that failed ends its slice's share too: only when all have ended does nothing of this
+    /// try come any more that could count for the next one.
+    Writing {
+        ended: BTreeSet<SliceId>,
+        failed: Option<String>,
+    },
+    /// The outcome is unknown until the store tells it.
     Committing,
+}
+
+#[derive(Clone, Debug)]
+struct Cut {
+    step: Step,
+    stage: Stage,
+    /// When it is said to take too long.
+    late_at: Option<Time>,
 }
 
 /// The machine of a run's checkpoints.
@@ -53,11 +76,15 @@ pub struct Saver {
     interval: Option<Span>,
     /// A cut that takes longer is given up: a store call may hang for ever on a full disk.
     patience: Span,
-    cut: Option<(Step, Stage, Time)>,
+    cut: Option<Cut>,
+    /// A cut that a slice has and nobody else knows of.
+    unknown: Option<(Step, Time)>,
     durable: Option<Step>,
+    recorded: Step,
     last_at: Option<Time>,
-    requested: bool,
+    requested: Option<Time>,
     saved: u64,
+    over: bool,
 }
 
 impl Saver {
@@ -65,16 +92,18 @@ impl Saver {
     /// that long passed since the last, `patience` bounds one.
     #[must_use]
     pub fn new(slices: u16, durable: Option<Step>, interval: Option<Span>, patience: Span) -> Self {
-        let (cut, last_at, requested, saved) = (None, None, false, 0);
         Self {
             slices,
             interval,
             patience,
-            cut,
+            cut: None,
+            unknown: None,
             durable,
-            last_at,
-            requested,
-            saved,
+            recorded: durable.unwrap_or_default(),
+            last_at: None,
+            requested: None,
+            saved: 0,
+            over: false,
         }
     }
 
@@ -83,39 +112,33 @@ impl Saver {
         self.last_at.get_or_insert(now);
         match event {
             Event::Begun(_, step) => self.begun(now, step, effects),
-            Event::Written(slice, step) => self.written(slice, step, effects),
+            Event::Written(slice, step) => self.ended(now, slice, step, None, effects),
             Event::Committed(step) => self.committed(now, step, effects),
-            Event::Failed(step, reason) => self.failed(now, step, reason, effects),
+            Event::Failed(Some(slice), step, reason) => {
+                self.ended(now, slice, step, Some(reason), effects);
+            }
+            Event::Failed(None, step, reason) => {
+                if self.is_committing(step) {
+                    self.give_up(now, step, reason, effects);
+                }
+            }
+            Event::Recorded(step) => {
+                self.recorded = self.recorded.max(step);
+                self.judge(now, effects);
+            }
+            Event::Cutting(step) => self.cutting(now, step, effects),
+            Event::Over => self.halted(effects),
             Event::Tick => {}
         }
-        if let Some((step, _, _)) = self.cut.as_ref().filter(|cut| cut.2 + self.patience <= now) {
-            let (step, waited) = (*step, self.patience);
-            let reason = format!("the checkpoint of step {step} took longer than {waited}");
-            self.failed(now, step, reason, effects);
-        }
-        let due = self
-            .last_at
-            .zip(self.interval)
-            .is_some_and(|(last, wait)| last + wait <= now);
-        if due && self.cut.is_none() && !self.requested {
-            self.requested = true;
-            effects.push(Effect::RequestCut);
-        }
+        self.lose_patience(now, effects);
+        self.request(now, effects);
     }
 
     /// When `Tick` is due.
     #[must_use]
     pub fn deadline(&self) -> Option<Time> {
-        let patience = self
-            .cut
-            .as_ref()
-            .map(|(_, _, begun)| *begun + self.patience);
-        let due = self
-            .last_at
-            .zip(self.interval)
-            .map(|(last, interval)| last + interval);
-        let due = due.filter(|_| self.cut.is_none() && !self.requested);
-        [patience, due].into_iter().flatten().min()
+        let late = self.cut.as_ref().and_then(|cut| cut.late_at);
+        [late, self.due()].into_iter().flatten().min()
     }
 
     /// The newest announced version.
@@ -130,26 +153,88 @@ impl Saver {
         self.saved
     }
 
-    fn begun(&mut self, now: Time, step: Step, effects: &mut Vec<Effect>) {
-        // A slice's part may come after its cut was given up; the next cut shows that it was.
-        if let Some(older) = self.cut.as_ref().map(|cut| cut.0).filter(|at| *at < step) {
-            let reason = format!("the checkpoint of step {older} lacks a slice");
-            self.failed(now, older, reason, effects);
+    /// When a cut is asked for, or asked for again: the order may have been lost.
+    fn due(&self) -> Option<Time> {
+        if self.cut.is_some() || self.over {
+            return None;
         }
-        self.cut
-            .get_or_insert((step, Stage::Writing(BTreeSet::new()), now));
+        let since = self.requested.or(self.last_at)?;
+        Some(since + self.interval?)
     }
 
-    fn written(&mut self, slice: SliceId, step: Step, effects: &mut Vec<Effect>) {
-        let Some((_, stage, _)) = self.cut.as_mut().filter(|cut| cut.0 == step) else {
+    fn request(&mut self, now: Time, effects: &mut Vec<Effect>) {
+        if self.due().is_some_and(|at| at <= now) {
+            self.requested = Some(now);
+            effects.push(Effect::RequestCut);
+        }
+    }
+
+    fn begun(&mut self, now: Time, step: Step, effects: &mut Vec<Effect>) {
+        let current = self.cut.as_ref().map(|cut| cut.step);
+        if current == Some(step) {
+            return;
+        }
+        let committing = current.is_some_and(|current| self.is_committing(current));
+        if self.is_over(step) || committing {
+            return effects.push(Effect::CutOver(step));
+        }
+        // A slice's part may come after its cut was given up; the next cut shows that it was.
+        if let Some(older) = current {
+            let reason = format!("the checkpoint of step {older} lacks a slice");
+            self.give_up(now, older, reason, effects);
+        }
+        (self.unknown, self.requested) = (None, None);
+        self.cut = Some(Cut {
+            step,
+            stage: Stage::Writing {
+                ended: BTreeSet::new(),
+                failed: None,
+            },
+            late_at: Some(now + self.patience),
+        });
+    }
+
+    /// A slice's part has ended, well or badly.
+    fn ended(
+        &mut self,
+        now: Time,
+        slice: SliceId,
+        step: Step,
+        reason: Option<String>,
+        effects: &mut Vec<Effect>,
+    ) {
+        if self.is_over(step) {
+            return effects.push(Effect::CutOver(step));
+        }
+        let Some(cut) = self.cut.as_mut().filter(|cut| cut.step == step) else {
             return;
         };
-        if let Stage::Writing(written) = stage {
-            written.insert(slice);
-            if written.len() == usize::from(self.slices) {
-                *stage = Stage::Committing;
-                effects.push(Effect::Commit(step));
+        match &mut cut.stage {
+            Stage::Writing { ended, failed } => {
+                ended.insert(slice);
+                *failed = failed.take().or(reason);
             }
+            Stage::Committing => {}
+        }
+        self.judge(now, effects);
+    }
+
+    /// Commits, or gives up, once no part is under way and the ledger is as far.
+    fn judge(&mut self, now: Time, effects: &mut Vec<Effect>) {
+        let Some(cut) = &mut self.cut else { return };
+        let step = cut.step;
+        let reason = match &mut cut.stage {
+            Stage::Writing { ended, failed } if ended.len() == usize::from(self.slices) => {
+                failed.take()
+            }
+            Stage::Writing { .. } | Stage::Committing => return,
+        };
+        if let Some(reason) = reason {
+            return self.give_up(now, step, reason, effects);
+        }
+        if step <= self.recorded {
+            cut.stage = Stage::Committing;
+            effects.push(Effect::Commit(step));
         }
     }
 
@@ -157,117 +242,77 @@ impl Saver {
         // A commit that comes after the cut was given up is real all the same.
         self.durable = self.durable.max(Some(step));
         self.saved += 1;
-        self.over(now, step, effects);
+        self.close(now, step);
+        effects.push(Effect::CutOver(step));
         effects.push(Effect::Durable(step));
     }
 
-    fn failed(&mut self, now: Time, step: Step, reason: String, effects: &mut Vec<Effect>) {
-        if self.cut.as_ref().is_some_and(|cut| cut.0 == step) {
-            self.over(now, step, effects);
-            effects.push(Effect::Abandon(step));
-            effects.push(Effect::Degraded(reason));
+    /// A slice may not have heard that its cut is over; one that nobody knows of may still be on its
+    /// way to the store, and is given time.
+    fn cutting(&mut self, now: Time, step: Step, effects: &mut Vec<Effect>) {
+        if self.cut.as_ref().is_some_and(|cut| cut.step == step) {
+            return;
+        }
+        let since = match self.unknown {
+            Some((known, since)) if known == step => since,
+            Some(_) | None => now,
+        };
+        self.unknown = Some((step, since));
+        if self.is_over(step) || since + self.patience <= now {
+            effects.push(Effect::CutOver(step));
         }
     }
 
-    fn over(&mut self, now: Time, step: Step, effects: &mut Vec<Effect>) {
-        if self.cut.as_ref().is_some_and(|cut| cut.0 == step) {
+    fn halted(&mut self, effects: &mut Vec<Effect>) {
+        self.over = true;
+        if let Some(cut) = self.cut.take() {
+            effects.push(Effect::Abandon(cut.step));
+        }
+    }
+
+    fn lose_patience(&mut self, now: Time, effects: &mut Vec<Effect>) {
+        let Some(cut) = self
+            .cut
+            .as_mut()
+            .filter(|c| c.late_at.is_some_and(|at| at <= now))
+        else {
+            return;
+        };
+        let (step, waited) = (cut.step, self.patience);
+        let reason = format!("the checkpoint of step {step} took longer than {waited}");
+        match cut.stage {
+            Stage::Writing { .. } => self.give_up(now, step, reason, effects),
+            // It may yet be durable: it is neither removed nor made again.
+            Stage::Committing => {
+                cut.late_at = None;
+                effects.push(Effect::Degraded(reason));
+            }
+        }
+    }
+
+    /// Whether nothing comes of the cut any more, whatever is heard of it.
+    fn is_over(&self, step: Step) -> bool {
+        let newer = self.cut.as_ref().is_some_and(|cut| cut.step > step);
+        self.over || newer || Some(step) <= self.durable
+    }
+
+    fn is_committing(&self, step: Step) -> bool {
+        let cut = self.cut.as_ref().filter(|cut| cut.step == step);
+        cut.is_some_and(|cut| cut.stage == Stage::Committing)
+    }
+
+    fn give_up(&mut self, now: Time, step: Step, reason: String, effects: &mut Vec<Effect>) {
+        self.close(now, step);
+        effects.push(Effect::CutOver(step));
+        effects.push(Effect::Abandon(step));
+        effects.push(Effect::Degraded(reason));
+    }
+
+    fn close(&mut self, now: Time, step: Step) {
+        if self.cut.as_ref().is_some_and(|cut| cut.step == step) {
             self.cut = None;
-            self.requested = false;
+            self.requested = None;
             self.last_at = Some(now);
         }
-        effects.push(Effect::CutOver(step));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn at(millis: u64) -> Time {
-        Time(0) + Span::from_millis(millis)
-    }
-
-    fn saver() -> Saver {
-        Saver::new(
-            2,
-            None,
-            Some(Span::from_millis(100)),
-            Span::from_millis(1000),
-        )
-    }
-
-    fn run(saver: &mut Saver, millis: u64, event: Event) -> Vec<Effect> {
-        let mut effects = Vec::new();
-        saver.step(at(millis), event, &mut effects);
-        effects
-    }
-
-    #[test]
-    fn durable_is_said_only_after_the_commit() {
-        let mut saver = saver();
-        let step = Step(7);
-        assert_eq!(run(&mut saver, 0, Event::Tick), vec![]);
-        assert_eq!(run(&mut saver, 100, Event::Tick), vec![Effect::RequestCut]);
-        assert_eq!(run(&mut saver, 101, Event::Tick), vec![]);
-        assert_eq!(run(&mut saver, 102, Event::Begun(SliceId(0), step)), vec![]);
-        assert_eq!(
-            run(&mut saver, 103, Event::Written(SliceId(0), step)),
-            vec![]
-        );
-        assert_eq!(run(&mut saver, 104, Event::Begun(SliceId(1), step)), vec![]);
-        assert_eq!(
-            run(&mut saver, 104, Event::Written(SliceId(0), step)),
-            vec![]
-        );
-        let all = run(&mut saver, 105, Event::Written(SliceId(1), step));
-        assert_eq!((all, saver.durable()), (vec![Effect::Commit(step)], None));
-        assert_eq!(
-            run(&mut saver, 110, Event::Committed(step)),
-            vec![Effect::CutOver(step), Effect::Durable(step)]
-        );
-        assert_eq!((saver.durable(), saver.saved()), (Some(step), 1));
-        assert_eq!(saver.deadline(), Some(at(210)));
-    }
-
-    #[test]
-    fn a_failed_or_hanging_cut_is_given_up_and_tried_again_later() {
-        let mut saver = saver();
-        run(&mut saver, 0, Event::Begun(SliceId(0), Step(4)));
-        let failed = run(&mut saver, 50, Event::Failed(Step(4), "disk full".into()));
-        assert_eq!(
-            failed,
-            vec![
-                Effect::CutOver(Step(4)),
-                Effect::Abandon(Step(4)),
-                Effect::Degraded("disk full".into())
-            ]
-        );
-        assert_eq!(run(&mut saver, 150, Event::Tick), vec![Effect::RequestCut]);
-        run(&mut saver, 160, Event::Begun(SliceId(0), Step(9)));
-        let hanging = run(&mut saver, 1160, Event::Tick);
-        assert!(matches!(&hanging[2], Effect::Degraded(reason) if reason.contains("step 9")));
-        assert_eq!(
-            run(&mut saver, 1161, Event::Written(SliceId(0), Step(9))),
-            vec![]
-        );
-    }
-
-    #[test]
-    fn a_part_that_comes_after_its_cut_was_given_up_does_not_hold_the_next_one() {
-        let mut saver = saver();
-        run(&mut saver, 0, Event::Begun(SliceId(0), Step(4)));
-        run(&mut saver, 1, Event::Failed(Step(4), "disk full".into()));
-        assert_eq!(
-            run(&mut saver, 2, Event::Begun(SliceId(1), Step(4))),
-            vec![]
-        );
-        let next = run(&mut saver, 3, Event::Begun(SliceId(0), Step(9)));
-        assert_eq!(
-            next[..2],
-            [Effect::CutOver(Step(4)), Effect::Abandon(Step(4))]
-        );
-        run(&mut saver, 4, Event::Written(SliceId(0), Step(9)));
-        let all = run(&mut saver, 5, Event::Written(SliceId(1), Step(9)));
-        assert_eq!(all, vec![Effect::Commit(Step(9))]);
     }
 }

@@ -45,14 +45,19 @@ impl Job {
     /// Begins once every slice keeps the version. One that was past it before an earlier evaluation
     /// had ended never will: the others let go of it then.
     pub(super) fn begin_evaluation(&mut self, effects: &mut Vec<Effect>) {
+        self.judge_passed(effects);
         let mut slices = self.slices.values();
         let pinned = slices.clone().filter_map(|slice| slice.pinned).min();
         let Some(version) = pinned.filter(|_| self.evaluation.is_none()) else {
             return;
         };
         let mut others = slices.clone().filter(|s| s.pinned != Some(version));
-        let missed = others.any(|slice| slice.step > version);
-        if missed || self.metrics.contains_key(&version) {
+        let missed = others.any(|slice| slice.seen > version);
+        let scored = self.metrics.contains_key(&version);
+        if missed || scored {
+            if !scored {
+                self.not_evaluated(version, effects);
+            }
             effects.push(Effect::Order(ShardOrder::Evaluated { version }));
             return;
         }
@@ -68,6 +73,21 @@ impl Job {
             scores: BTreeMap::new(),
         });
         self.hand_out(effects);
+    }
+
+    /// Says of which versions that all slices are past nobody kept the weights.
+    fn judge_passed(&mut self, effects: &mut Vec<Effect>) {
+        let seen = self.slices.values().map(|slice| slice.seen).min();
+        while Some(self.judged) < seen {
+            let version = self.judged;
+            self.judged = version.next();
+            let kept = self.slices.values().any(|s| s.pinned == Some(version));
+            let under_way = self.evaluation.as_ref().map(|e| e.version) == Some(version);
+            let scored = self.metrics.contains_key(&version);
+            if self.rules.evaluated(version) && !kept && !under_way && !scored {
+                self.not_evaluated(version, effects);
+            }
+        }
     }
 
     /// Gives every task without an evaluator to the active member that has the fewest.
@@ -119,7 +139,8 @@ impl Job {
         score: TaskScore,
         effects: &mut Vec<Effect>,
     ) {
-        let Some(evaluation) = self.evaluation.as_mut().filter(|e| e.version == version) else {
+        let current = self.evaluation.as_mut().filter(|e| e.version == version);
+        let Some(evaluation) = current.filter(|_| is_plausible(&score)) else {
             return;
         };
         if evaluation.open.remove(&task).is_some() {
@@ -195,4 +216,10 @@ impl Job {
             effects.push(Effect::Say(member, says));
         }
     }
+}
+
+/// Whether a score can be of one task, which is a small range of rows: so that no sum of scores
+/// overflows.
+fn is_plausible(score: &TaskScore) -> bool {
+    score.rows <= u64::from(u32::MAX) && score.correct.is_none_or(|correct| correct <= score.rows)
 }

@@ -1,7 +1,10 @@
 //! How a run ends: all steps done, stopped at a checkpoint, halted, or given up.
 
-use super::{Effect, Job, Outcome};
+use std::collections::BTreeSet;
+
+use super::{Effect, Job, Note, Outcome};
 use crate::id::{SliceId, Step};
+use crate::machine::saver;
 use crate::message::{CoordinatorSays, ShardOrder};
 use crate::time::Time;
 
@@ -55,7 +58,7 @@ impl Job {
     }
 
     /// The version that no slice can leave: all are there and one has not voted and never will.
-    fn resting_at(&self) -> Option<Step> {
+    pub(super) fn resting_at(&self) -> Option<Step> {
         let (low, newest) = (self.low(), self.newest());
         let stuck = self
             .slices
@@ -79,7 +82,7 @@ impl Job {
         }
         if self.durable < Some(step) {
             let late = since + self.rules.grace <= now;
-            if let Some(reason) = self.degraded.clone().filter(|_| late) {
+            if let Some(reason) = self.unsaved.clone().filter(|_| late) {
                 self.end(
                     Outcome::SaveFailed {
                         durable: self.durable,
@@ -90,12 +93,26 @@ impl Job {
             }
             return;
         }
-        if step < self.rules.last() {
-            return self.end(Outcome::Stopped(step), effects);
+        let sealed = self.stop.as_ref().is_some_and(|stop| stop.sealed);
+        let scoring = !self.unscored_versions().is_empty();
+        let last = step == self.rules.last();
+        if last && (!self.rules.evaluated(step) || self.metrics.contains_key(&step)) {
+            return self.end(Outcome::Finished, effects);
         }
-        if !self.rules.evaluated(step) || self.metrics.contains_key(&step) {
-            self.end(Outcome::Finished, effects);
+        // Whoever can score it is gone, or does not do it in time: the next start does it.
+        let given_up = sealed && (!last || self.active().next().is_none());
+        if given_up || (!last && !scoring) {
+            self.end(Outcome::Stopped(step), effects);
         }
+    }
+
+    /// Versions that are kept for scoring or being scored.
+    fn unscored_versions(&self) -> BTreeSet<Step> {
+        let pinned = self.slices.values().filter_map(|slice| slice.pinned);
+        let under_way = self.evaluation.iter().map(|evaluation| evaluation.version);
+        let mut versions: BTreeSet<Step> = pinned.chain(under_way).collect();
+        versions.retain(|version| !self.metrics.contains_key(version));
+        versions
     }
 
     /// No step came within the grace of a stop: the open one is closed to newcomers.
@@ -127,20 +144,44 @@ impl Job {
             (None, Some(block)) => format!("the summed gradient of block {block} is not finite"),
             (None, None) => "the update made a weight that is not finite".into(),
         };
+        let kept = match self.durable {
+            Some(durable) => format!("the newest checkpoint is of step {durable}"),
+            None => "there is no checkpoint".into(),
+        };
         let cause = format!(
-            "step {step}: {place}; the weights of step {step} are kept: lower learning_rate, set \
-             clip_norm, or set non_finite = \"skip\""
+            "step {step}: {place}; {kept}, weights made after it are lost: lower learning_rate, \
+             set clip_norm, or set non_finite = \"skip\""
         );
         self.end(Outcome::Halted { step, cause }, effects);
     }
 
     pub(super) fn end(&mut self, outcome: Outcome, effects: &mut Vec<Effect>) {
-        if self.ending.is_none() {
-            self.ending = Some(Ending {
-                outcome: outcome.clone(),
-                closed: false,
-            });
-            effects.push(Effect::Close(outcome));
+        if self.ending.is_some() {
+            return;
+        }
+        self.ending = Some(Ending {
+            outcome: outcome.clone(),
+            closed: false,
+        });
+        for version in self.unscored_versions() {
+            self.not_evaluated(version, effects);
+        }
+        if self.has_halted() {
+            effects.push(Effect::Saver(saver::Event::Over));
+        }
+        effects.push(Effect::Close(outcome));
+    }
+
+    /// Whether nothing of this run may become durable any more.
+    pub(super) fn has_halted(&self) -> bool {
+        let outcome = self.ending.as_ref().map(|ending| &ending.outcome);
+        matches!(outcome, Some(Outcome::Halted { .. }))
+    }
+
+    /// Says once that a version is not scored.
+    pub(super) fn not_evaluated(&mut self, version: Step, effects: &mut Vec<Effect>) {
+        if self.unscored.insert(version) {
+            effects.push(Effect::Note(Note::NotEvaluated(version)));
         }
     }
 

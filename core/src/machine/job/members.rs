@@ -17,6 +17,17 @@ pub(super) struct State {
     pub(super) step: Option<crate::id::Step>,
     /// Samples a second of compute; 0 when unknown.
     pub(super) speed: f64,
+    reach: Reach,
+}
+
+/// Whether the member is linked to all slices; leases are held only then (PROTOCOL 15).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reach {
+    Full,
+    /// It has leases and lacks a link since then.
+    Lacking(Time),
+    /// Its leases were taken away until it has all links.
+    Withdrawn,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,15 +43,16 @@ pub(super) enum Stage {
 impl State {
     /// Whether it may be given leases.
     pub(super) fn accepts(&self) -> bool {
-        self.stage == Stage::Active
+        self.stage == Stage::Active && self.reach != Reach::Withdrawn
     }
 }
 
 impl Job {
-    pub(super) fn member(&mut self, member: Member, effects: &mut Vec<Effect>) {
+    pub(super) fn member(&mut self, now: Time, member: Member, effects: &mut Vec<Effect>) {
         match member {
             Member::Up { incarnation, name } => {
                 let (stage, seen, step, speed) = (Stage::Joining, None, None, 0.0);
+                let reach = Reach::Full;
                 self.members.insert(
                     incarnation,
                     State {
@@ -49,24 +61,39 @@ impl Job {
                         seen,
                         step,
                         speed,
+                        reach,
                     },
                 );
-                if self
-                    .ending
-                    .as_ref()
-                    .is_some_and(super::finish::Ending::told)
-                {
+                if self.is_told() {
                     effects.push(Effect::Say(incarnation, CoordinatorSays::Finished));
                 }
             }
-            Member::Said(incarnation, says) => self.said(incarnation, says, effects),
+            Member::Said(incarnation, says) => self.said(now, incarnation, says, effects),
             Member::Down(incarnation, cause) => self.down(incarnation, cause, effects),
         }
     }
 
-    fn said(&mut self, incarnation: Incarnation, says: WorkerSays, effects: &mut Vec<Effect>) {
+    fn is_told(&self) -> bool {
+        let ending = self.ending.as_ref();
+        ending.is_some_and(super::finish::Ending::told)
+    }
+
+    fn said(
+        &mut self,
+        now: Time,
+        incarnation: Incarnation,
+        says: WorkerSays,
+        effects: &mut Vec<Effect>,
+    ) {
+        let told = self.is_told();
         let Some(state) = self.members.get_mut(&incarnation) else {
-            return;
+            // It was let go and did not hear it.
+            let says = if told {
+                CoordinatorSays::Finished
+            } else {
+                CoordinatorSays::Release
+            };
+            return effects.push(Effect::Say(incarnation, says));
         };
         match says {
             WorkerSays::Ready { data } => self.ready(incarnation, &data, effects),
@@ -74,6 +101,7 @@ impl Job {
                 generation,
                 step,
                 samples_per_s,
+                linked,
             } => {
                 (state.seen, state.step) = (generation, step);
                 if samples_per_s > 0.0 {
@@ -81,6 +109,11 @@ impl Job {
                 }
                 if generation != Some(self.generation) && state.stage != Stage::Joining {
                     self.assign(incarnation, effects);
+                }
+                if linked {
+                    self.reaches_all(incarnation, effects);
+                } else {
+                    self.lacks_a_link(now, incarnation, effects);
                 }
             }
             WorkerSays::NonFinite {
@@ -112,6 +145,44 @@ impl Job {
             }
             WorkerSays::Drain => self.drain(incarnation, effects),
             WorkerSays::Leave => unreachable!("the fleet turns it into `Down`"),
+        }
+    }
+
+    /// It gets leases again if they were taken away.
+    fn reaches_all(&mut self, incarnation: Incarnation, effects: &mut Vec<Effect>) {
+        let Some(state) = self.members.get_mut(&incarnation) else {
+            return;
+        };
+        let before = std::mem::replace(&mut state.reach, Reach::Full);
+        if before == Reach::Withdrawn {
+            self.replan(effects);
+            self.hand_out(effects);
+        }
+    }
+
+    /// After a lease others are asked for what it holds, if there are others.
+    fn lacks_a_link(&mut self, now: Time, incarnation: Incarnation, effects: &mut Vec<Effect>) {
+        let holds = self.holds_any(incarnation);
+        let able = |(other, state): (&Incarnation, &State)| {
+            *other != incarnation && state.accepts() && state.reach == Reach::Full
+        };
+        let replaceable = self.members.iter().any(able);
+        let Some(state) = self.members.get_mut(&incarnation) else {
+            return;
+        };
+        match state.reach {
+            Reach::Withdrawn => {}
+            Reach::Full | Reach::Lacking(_) if !holds => state.reach = Reach::Full,
+            Reach::Full => state.reach = Reach::Lacking(now),
+            Reach::Lacking(since) if replaceable && since + self.rules.lease <= now => {
+                state.reach = Reach::Withdrawn;
+                self.orphan(incarnation);
+                self.replan(effects);
+                self.release(effects);
+                self.evaluation_lost(incarnation, effects);
+                self.suspect_lost(incarnation, effects);
+            }
+            Reach::Lacking(_) => {}
         }
     }
 
@@ -155,9 +226,10 @@ impl Job {
         self.release(effects);
     }
 
-    /// Lets go every draining member whose leases have all ended (PROTOCOL 19).
+    /// Lets go every draining member whose leases have all ended (PROTOCOL 19), or never will be
+    /// asked for since the slices rest.
     pub(super) fn release(&mut self, effects: &mut Vec<Effect>) {
-        let low = self.low();
+        let (low, rests) = (self.low(), self.resting_at().is_some());
         for held in self.leases.values_mut() {
             held.retain(|lease| lease.until.is_none_or(|until| until > low));
         }
@@ -166,10 +238,15 @@ impl Job {
             .iter()
             .filter(|(_, state)| state.stage == Stage::Draining)
             .map(|(incarnation, _)| *incarnation)
-            .filter(|incarnation| !self.holds_any(*incarnation))
+            .filter(|incarnation| rests || !self.holds_any(*incarnation))
             .collect();
         for incarnation in free {
+            let held = self.holds_any(incarnation);
+            self.orphan(incarnation);
             self.members.remove(&incarnation);
+            if held {
+                self.replan(effects);
+            }
             self.counters.drained += 1;
             effects.push(Effect::Say(incarnation, CoordinatorSays::Release));
             effects.push(Effect::Note(Note::Drained(incarnation)));
@@ -182,11 +259,7 @@ impl Job {
             return;
         };
         // Whoever was told of the end leaves by closing its links.
-        let over = self
-            .ending
-            .as_ref()
-            .is_some_and(super::finish::Ending::told);
-        let cause = if over { Cause::Left } else { cause };
+        let cause = if self.is_told() { Cause::Left } else { cause };
         match (state.stage, cause) {
             (Stage::Draining, _) | (Stage::Active | Stage::Joining, Cause::Left) => {
                 self.counters.drained += 1;
@@ -236,11 +309,11 @@ impl Job {
             return;
         }
         let since = *self.below_min.get_or_insert(now);
-        if self
-            .settings
-            .wait_below_min
-            .is_some_and(|wait| since + wait <= now)
-        {
+        let waited = self.settings.wait_below_min.map(|wait| since + wait);
+        let saving = self.resting_at().filter(|step| self.durable < Some(*step));
+        // A stop ends by itself, and a last version needs nobody to be saved.
+        let ends = self.stop.is_some() || saving.is_some();
+        if !ends && waited.is_some_and(|over| over <= now) {
             self.end(super::Outcome::WaitedTooLong, effects);
         }
     }

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::{Effect, Job, SliceState};
+use super::{Effect, Job, Note, SliceState};
 use crate::id::{SliceId, Step};
 use crate::ledger::{Part, Record};
+use crate::machine::saver;
 use crate::message::{ShardOrder, ShardReport, StepRecord};
 use crate::time::Time;
+use crate::tree::PartitionSet;
 
 /// Commits kept for the rate shown in status.
 const COMMITS: usize = 64;
@@ -20,22 +22,27 @@ impl Job {
                 step,
                 covered,
                 pinned,
+                cutting,
                 resting,
                 voted,
             } => {
                 if timeline == self.settings.timeline {
                     let state = SliceState {
                         step,
+                        seen: step,
                         covered,
                         pinned,
                         resting,
                         voted,
                     };
                     self.progress(slice, state, effects);
+                    let busy = cutting.filter(|_| self.slices.contains_key(&slice));
+                    effects.extend(busy.map(|step| Effect::Saver(saver::Event::Cutting(step))));
                 }
             }
             ShardReport::Committed(record) => {
-                if record.timeline == self.settings.timeline {
+                let known = self.slices.contains_key(&record.slice);
+                if known && record.timeline == self.settings.timeline {
                     self.committed(now, record, effects);
                 }
             }
@@ -45,7 +52,7 @@ impl Job {
                 blocks,
                 slice,
             } => {
-                if timeline == self.settings.timeline {
+                if timeline == self.settings.timeline && self.slices.contains_key(&slice) {
                     self.slice_halted(slice, step, &blocks, effects);
                 }
             }
@@ -54,19 +61,29 @@ impl Job {
 
     fn progress(&mut self, slice: SliceId, new: SliceState, effects: &mut Vec<Effect>) {
         let low = self.low();
-        let state = self
-            .slices
-            .get_mut(&slice)
-            .expect("slices are fixed within a map");
+        let Some(state) = self.slices.get_mut(&slice) else {
+            return;
+        };
         // An older report may arrive later.
         if new.step < state.step
             || (new.step == state.step && !new.covered.includes(&state.covered))
         {
             return;
         }
+        let rests = new.resting;
+        // A slice at a step proves that all have made that step's version or the one before
+        // (PROTOCOL 11), whether their own reports came or not.
+        let proven = Step(new.step.0.saturating_sub(1));
         *state = new;
+        for other in self.slices.values_mut().filter(|s| s.step < proven) {
+            other.step = proven;
+            other.covered = PartitionSet::default();
+            (other.resting, other.voted) = (false, false);
+        }
         if self.low() > low {
             self.suspects.clear();
+        }
+        if self.low() > low || rests {
             self.release(effects);
         }
         self.begin_evaluation(effects);
@@ -87,6 +104,9 @@ impl Job {
             }
             self.record(now, parts, effects);
             self.recorded = self.recorded.next();
+            if !self.has_halted() {
+                effects.push(Effect::Saver(saver::Event::Recorded(self.recorded)));
+            }
         }
         effects.push(Effect::Order(ShardOrder::Recorded {
             before: self.recorded,
@@ -145,14 +165,18 @@ impl Job {
         let Some(before) = self.settings.superseded.remove(&version) else {
             return;
         };
-        if before != chain && self.settings.bits {
-            let step = Step(version.0 - 1);
-            let cause = format!(
-                "replaying step {step} made other weights than before the restart; the model or a \
-                 processor is not deterministic: set bits = \"off\", or find the worker that differs"
-            );
-            self.end(super::Outcome::Halted { step, cause }, effects);
+        if before == chain {
+            return;
         }
+        let step = Step(version.0 - 1);
+        if !self.settings.bits {
+            return effects.push(Effect::Note(Note::ReplayDiffers(step)));
+        }
+        let cause = format!(
+            "replaying step {step} made other weights than before the restart; the model or a \
+             processor is not deterministic: set bits = \"off\", or find the worker that differs"
+        );
+        self.end(super::Outcome::Halted { step, cause }, effects);
     }
 
     /// Repeats what may have been lost.

@@ -1,6 +1,8 @@
 //! Leaves that are not finite: believed only when a second evaluation has the same bits
 //! (PROTOCOL 16).
 
+use std::collections::BTreeMap;
+
 use super::{Effect, Job, Note};
 use crate::id::{Incarnation, PartitionId, Step};
 use crate::message::{CoordinatorSays, ShardOrder};
@@ -16,9 +18,11 @@ pub(super) struct Found {
 }
 
 /// A leaf of the open step that somebody found not finite.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Suspect {
     found: Found,
+    /// How many evaluations of each member are known: only a new one says something new.
+    seen: BTreeMap<Incarnation, u32>,
     asked: Option<Incarnation>,
     confirmed: bool,
 }
@@ -31,48 +35,53 @@ impl Job {
         effects: &mut Vec<Effect>,
     ) {
         let step = found.step;
-        if step != self.low() {
+        let contributes = self.rules.sampling.with_samples(step).contains(partition);
+        if step != self.low() || !contributes {
             return;
         }
-        let fresh = Suspect {
+        let fresh = || Suspect {
             found,
+            seen: BTreeMap::from([(found.by, found.evaluations)]),
             asked: None,
             confirmed: false,
         };
-        let suspect = self.suspects.entry(partition).or_insert(fresh);
-        let first = suspect.found;
-        if found.by == first.by && found.evaluations <= first.evaluations {
+        let known = self.suspects.contains_key(&partition);
+        let suspect = self.suspects.entry(partition).or_insert_with(fresh);
+        let seen = suspect.seen.entry(found.by).or_insert(0);
+        if !known || found.evaluations <= *seen {
             return self.ask_second(partition, effects);
         }
+        *seen = found.evaluations;
         if suspect.confirmed {
             return;
         }
-        if first.digest == found.digest {
+        let first = suspect.found;
+        // Without the promise of bits two evaluations need not be the same (PROTOCOL 16).
+        if first.digest == found.digest || !self.settings.bits {
             suspect.confirmed = true;
             effects.push(Effect::Note(Note::NonFinite(step, partition)));
             effects.push(Effect::Order(ShardOrder::Withhold { step }));
             return;
         }
         effects.push(Effect::Note(Note::Differs(step, partition, first.by)));
-        *suspect = fresh;
+        (suspect.found, suspect.asked) = (found, None);
         self.ask_second(partition, effects);
     }
 
     /// Another member, or the same if it is alone.
     fn ask_second(&mut self, partition: PartitionId, effects: &mut Vec<Effect>) {
-        let Some(suspect) = self.suspects.get(&partition).copied() else {
+        let unasked = |suspect: &&Suspect| suspect.asked.is_none() && !suspect.confirmed;
+        let Some(suspect) = self.suspects.get(&partition).filter(unasked) else {
             return;
         };
-        if suspect.asked.is_some() || suspect.confirmed {
-            return;
-        }
         let Found { step, by, .. } = suspect.found;
         let able = self.active().filter(|m| self.evaluates(*m, step));
         let able: Vec<Incarnation> = able.collect();
         let second = able.iter().find(|member| **member != by);
         let asked = second.or_else(|| able.first()).copied();
         self.suspects
-            .insert(partition, Suspect { asked, ..suspect });
+            .entry(partition)
+            .and_modify(|suspect| suspect.asked = asked);
         self.ask(partition, effects);
     }
 
@@ -85,9 +94,9 @@ impl Job {
     }
 
     fn ask(&self, partition: PartitionId, effects: &mut Vec<Effect>) {
-        let Suspect { found, asked, .. } = self.suspects[&partition];
+        let Suspect { found, asked, .. } = &self.suspects[&partition];
         let step = found.step;
-        if let Some(asked) = asked {
+        if let Some(asked) = *asked {
             let timeline = self.settings.timeline;
             let says = CoordinatorSays::Reevaluate {
                 timeline,

@@ -131,6 +131,7 @@ impl Bench {
             step: Step(step),
             covered: covered.iter().map(|p| PartitionId(*p)).collect(),
             pinned: pinned.map(Step),
+            cutting: None,
             resting,
             voted: false,
         }))
@@ -165,6 +166,34 @@ impl Bench {
             (0..2).for_each(|slice| drop(self.committed(slice, step)));
             (0..2).for_each(|slice| drop(self.progress(slice, step + 1, &[])));
         }
+    }
+
+    /// Both slices rest at the last version, which is durable, and keep it to be scored.
+    fn at_last(&mut self) {
+        self.advance(6);
+        (0..2).for_each(|slice| drop(self.shard(slice, 6, &[], Some(6), true)));
+        self.event(Event::Durable(Step(6)));
+    }
+
+    fn scored(&mut self, task: u32, score: TaskScore) -> Vec<Effect> {
+        let (timeline, version) = (timeline(), Step(6));
+        let says = WorkerSays::Evaluated {
+            timeline,
+            version,
+            task,
+            score,
+        };
+        self.said(1, says)
+    }
+
+    fn beat(&mut self, number: u32, linked: bool) -> Vec<Effect> {
+        let says = WorkerSays::Heartbeat {
+            generation: Some(self.job.generation),
+            step: None,
+            samples_per_s: 0.0,
+            linked,
+        };
+        self.said(number, says)
     }
 
     fn leases(&self, number: u32) -> Vec<Lease> {
@@ -275,6 +304,7 @@ fn a_stale_or_late_assignment_is_repeated_and_wrong_rows_are_refused() {
         generation: None,
         step: None,
         samples_per_s: 0.0,
+        linked: true,
     };
     let again = bench.said(1, says);
     assert!(
@@ -301,6 +331,8 @@ fn a_ledger_line_is_written_once_both_slices_have_the_step() {
     let before = |step| Effect::Order(ShardOrder::Recorded { before: Step(step) });
     assert_eq!(bench.committed(1, 0), vec![before(0)]);
     let effects = bench.committed(0, 0);
+    let recorded = Effect::Saver(saver::Event::Recorded(Step(1)));
+    assert!(effects.contains(&recorded), "{effects:?}");
     let Effect::Append(Record::Step(record)) = &effects[0] else {
         panic!("{effects:?}")
     };
@@ -310,7 +342,7 @@ fn a_ledger_line_is_written_once_both_slices_have_the_step() {
     }
     assert_eq!(record.chain, *chain.finalize().as_bytes());
     assert_eq!((record.samples, record.discarded), (20, 1));
-    assert_eq!(effects[1], before(1));
+    assert_eq!(effects.last(), Some(&before(1)));
     assert_eq!(
         bench.committed(0, 0),
         vec![before(1)],
@@ -332,6 +364,28 @@ fn a_replay_that_differs_halts_the_run() {
             if cause.contains("replaying step 0"))
     };
     assert!(effects.iter().any(halted), "{effects:?}");
+    let saved: Vec<&Effect> = effects
+        .iter()
+        .filter(|effect| matches!(effect, Effect::Saver(_)))
+        .collect();
+    assert_eq!(
+        saved,
+        [&Effect::Saver(saver::Event::Over)],
+        "what differs never becomes durable"
+    );
+}
+
+#[test]
+fn a_replay_that_differs_is_noted_where_bits_are_not_promised() {
+    let mut bench = Bench::new(Settings {
+        superseded: BTreeMap::from([(Step(1), [9; 32])]),
+        bits: false,
+        ..settings()
+    });
+    bench.committed(0, 0);
+    let effects = bench.committed(1, 0);
+    assert!(effects.contains(&Effect::Note(Note::ReplayDiffers(Step(0)))));
+    assert!(bench.job.ending.is_none());
 }
 
 #[test]
@@ -399,7 +453,9 @@ fn test_rows_are_shared_out_counted_once_and_added_in_task_order() {
 fn one_slice_may_be_heard_of_later_than_the_others() {
     let mut bench = Bench::with_workers(2);
     bench.shard(0, 3, &[], None, false);
-    assert_eq!(bench.job.low(), Step(0));
+    assert_eq!(bench.job.low(), Step(2), "slice 1 has at least version 2");
+    bench.shard(1, 1, &[0], None, false);
+    assert_eq!(bench.job.low(), Step(2), "a late report");
     bench.shard(1, 3, &[], None, false);
     assert_eq!(bench.job.low(), Step(3));
 }
@@ -413,7 +469,46 @@ fn a_version_that_one_slice_could_not_keep_is_let_go_by_the_others() {
     // The other still kept an earlier version as it went through 4.
     bench.committed(0, 4);
     bench.committed(1, 4);
-    assert!(bench.shard(1, 5, &[], None, false).contains(&let_go));
+    let missed = Effect::Note(Note::NotEvaluated(Step(4)));
+    let effects = bench.shard(1, 5, &[], None, false);
+    assert!(effects.contains(&let_go), "{effects:?}");
+    assert!(effects.contains(&missed), "{effects:?}");
+    let again = bench.shard(1, 5, &[0], None, false);
+    assert!(!again.contains(&missed), "it is said once");
+}
+
+#[test]
+fn a_version_that_no_slice_kept_is_told() {
+    let mut bench = Bench::with_workers(1);
+    bench.shard(0, 3, &[], None, false);
+    let effects = bench.shard(1, 3, &[], None, false);
+    assert!(effects.contains(&Effect::Note(Note::NotEvaluated(Step(2)))));
+}
+
+#[test]
+fn an_impossible_score_is_not_counted() {
+    let mut bench = Bench::with_workers(1);
+    bench.at_last();
+    for score in [
+        TaskScore {
+            rows: u64::MAX,
+            ..TaskScore::default()
+        },
+        TaskScore {
+            rows: 1,
+            correct: Some(2),
+            loss_sum: 0.0,
+        },
+    ] {
+        for task in 0..3 {
+            assert_eq!(bench.scored(task, score), vec![]);
+        }
+    }
+    assert_eq!(bench.scored(u32::MAX, TaskScore::default()), vec![]);
+    bench.scored(0, TaskScore::default());
+    bench.scored(1, TaskScore::default());
+    let last = bench.scored(2, TaskScore::default());
+    assert!(matches!(last[0], Effect::Append(_)), "{last:?}");
 }
 
 #[test]
@@ -422,12 +517,12 @@ fn a_non_finite_leaf_is_believed_only_twice() {
     // Both hold something from step 1 on.
     bench.advance(1);
     let (timeline, step, partition) = (timeline(), Step(1), PartitionId(3));
-    let report = |digest| WorkerSays::NonFinite {
+    let report = |digest, evaluations| WorkerSays::NonFinite {
         timeline,
         step,
         partition,
         digest,
-        evaluations: 1,
+        evaluations,
     };
     let asked = |number| {
         Effect::Say(
@@ -439,13 +534,13 @@ fn a_non_finite_leaf_is_believed_only_twice() {
             },
         )
     };
-    assert_eq!(bench.said(2, report([1; 32])), vec![asked(1)]);
+    assert_eq!(bench.said(2, report([1; 32], 1)), vec![asked(1)]);
     assert_eq!(
-        bench.said(2, report([1; 32])),
+        bench.said(2, report([1; 32], 1)),
         vec![],
         "the same worker confirms nothing"
     );
-    let differs = bench.said(1, report([2; 32]));
+    let differs = bench.said(1, report([2; 32], 1));
     assert_eq!(
         differs,
         vec![
@@ -454,7 +549,7 @@ fn a_non_finite_leaf_is_believed_only_twice() {
         ]
     );
     assert_eq!(
-        bench.said(2, report([2; 32])),
+        bench.said(2, report([2; 32], 2)),
         vec![
             Effect::Note(Note::NonFinite(step, partition)),
             Effect::Order(ShardOrder::Withhold { step })
@@ -549,4 +644,235 @@ fn fewer_workers_wanted_drains_the_youngest() {
     // Worker 3 had not begun its leases yet, so nothing of it is waited for.
     assert!(effects.contains(&Effect::Say(worker(3), CoordinatorSays::Release)));
     assert_eq!(bench.leases(1).len(), 4);
+}
+
+#[test]
+fn members_do_not_accuse_each_other_by_repeating_themselves() {
+    let mut bench = Bench::with_workers(2);
+    bench.advance(1);
+    let (timeline, step, partition) = (timeline(), Step(1), PartitionId(3));
+    let report = |digest, evaluations| WorkerSays::NonFinite {
+        timeline,
+        step,
+        partition,
+        digest: [digest; 32],
+        evaluations,
+    };
+    let asked = Effect::Say(
+        worker(1),
+        CoordinatorSays::Reevaluate {
+            timeline,
+            step,
+            partition,
+        },
+    );
+    bench.said(1, report(1, 1));
+    let differs = bench.said(2, report(2, 1));
+    assert_eq!(
+        differs,
+        vec![
+            Effect::Note(Note::Differs(step, partition, worker(1))),
+            asked
+        ]
+    );
+    for _ in 0..3 {
+        assert_eq!(bench.said(1, report(1, 1)), vec![]);
+        assert_eq!(bench.said(2, report(2, 1)), vec![]);
+    }
+    assert_eq!(
+        bench.said(1, report(2, 2)),
+        vec![
+            Effect::Note(Note::NonFinite(step, partition)),
+            Effect::Order(ShardOrder::Withhold { step })
+        ]
+    );
+}
+
+#[test]
+fn two_evaluations_are_enough_where_bits_are_not_promised() {
+    let mut bench = Bench::new(Settings {
+        bits: false,
+        ..settings()
+    });
+    bench.join(1);
+    let (timeline, step, partition) = (timeline(), Step(0), PartitionId(3));
+    let report = |digest, evaluations| WorkerSays::NonFinite {
+        timeline,
+        step,
+        partition,
+        digest: [digest; 32],
+        evaluations,
+    };
+    bench.said(1, report(1, 1));
+    assert_eq!(
+        bench.said(1, report(2, 2)),
+        vec![
+            Effect::Note(Note::NonFinite(step, partition)),
+            Effect::Order(ShardOrder::Withhold { step })
+        ]
+    );
+}
+
+#[test]
+fn a_partition_of_no_run_is_no_suspect() {
+    let mut bench = Bench::with_workers(2);
+    for number in [1, 2] {
+        let says = WorkerSays::NonFinite {
+            timeline: timeline(),
+            step: Step(0),
+            partition: PartitionId(u32::MAX),
+            digest: [1; 32],
+            evaluations: 1,
+        };
+        assert_eq!(bench.said(number, says), vec![]);
+    }
+    assert!(bench.job.suspects.is_empty());
+}
+
+#[test]
+fn a_slice_of_no_map_is_not_heard() {
+    let mut bench = Bench::with_workers(1);
+    assert_eq!(bench.shard(9, 3, &[], None, false), vec![]);
+    assert_eq!(bench.committed(9, 0), vec![]);
+    let halted = ShardReport::Halted {
+        slice: SliceId(9),
+        timeline: timeline(),
+        step: Step(0),
+        blocks: vec![],
+    };
+    assert_eq!(bench.event(Event::Shard(halted)), vec![]);
+}
+
+#[test]
+fn a_holder_without_links_loses_its_leases_until_it_has_them() {
+    let mut bench = Bench::with_workers(2);
+    bench.advance(1);
+    let held = bench.leases(2).len();
+    assert!(held > 0);
+    bench.beat(2, false);
+    bench.now = bench.now + Span::from_millis(900);
+    bench.beat(2, false);
+    assert_eq!(bench.leases(2).len(), held, "not for a lease yet");
+    bench.now = bench.now + Span::from_millis(100);
+    bench.beat(2, false);
+    assert_eq!(bench.leases(2), vec![]);
+    let all: Vec<u32> = bench.leases(1).iter().map(|l| l.partition.0).collect();
+    assert_eq!(all, [0, 1, 2, 3]);
+    bench.beat(2, false);
+    assert_eq!(bench.leases(2), vec![]);
+    bench.beat(2, true);
+    assert_eq!(bench.leases(2).len(), 2);
+}
+
+#[test]
+fn a_holder_whom_nobody_can_replace_keeps_its_leases() {
+    let mut bench = Bench::with_workers(1);
+    for _ in 0..3 {
+        bench.beat(1, false);
+        bench.now = bench.now + Span::from_millis(1000);
+    }
+    assert_eq!(bench.leases(1).len(), 4);
+}
+
+#[test]
+fn who_drains_while_the_slices_rest_is_let_go_at_once() {
+    let mut bench = Bench::with_workers(1);
+    bench.advance(6);
+    let effects = bench.said(1, WorkerSays::Drain);
+    assert!(
+        effects.contains(&Effect::Say(worker(1), CoordinatorSays::Release)),
+        "{effects:?}"
+    );
+    let again = bench.beat(1, true);
+    assert_eq!(
+        again,
+        vec![Effect::Say(worker(1), CoordinatorSays::Release)],
+        "it may not have heard it"
+    );
+}
+
+#[test]
+fn a_stop_or_a_last_save_is_not_given_up_for_lack_of_workers() {
+    for (steps, stop) in [(3, true), (6, false)] {
+        let mut bench = Bench::new(Settings {
+            wait_below_min: Some(Span::from_millis(500)),
+            ..settings()
+        });
+        bench.join(1);
+        bench.advance(steps);
+        if stop {
+            bench.event(Event::Command(Command::Stop));
+        }
+        bench.down(1);
+        let effects = bench.after(600);
+        let gave_up = Effect::Close(Outcome::WaitedTooLong);
+        assert!(!effects.contains(&gave_up), "at {steps}: {effects:?}");
+    }
+}
+
+#[test]
+fn a_stop_at_the_last_version_without_workers_leaves_the_scoring_to_the_next_start() {
+    let mut bench = Bench::with_workers(1);
+    bench.at_last();
+    bench.event(Event::Command(Command::Stop));
+    bench.down(1);
+    let grace = bench.after(2000);
+    assert_eq!(
+        grace[grace.len() - 2..],
+        [
+            Effect::Note(Note::NotEvaluated(Step(6))),
+            Effect::Close(Outcome::Stopped(Step(6)))
+        ]
+    );
+}
+
+#[test]
+fn a_stop_waits_for_an_evaluation_until_the_seal() {
+    let mut bench = Bench::with_workers(1);
+    bench.advance(2);
+    (0..2).for_each(|slice| drop(bench.shard(slice, 2, &[], Some(2), true)));
+    bench.event(Event::Command(Command::Stop));
+    let durable = bench.event(Event::Durable(Step(2)));
+    let close = Effect::Close(Outcome::Stopped(Step(2)));
+    assert!(!durable.contains(&close), "{durable:?}");
+    let sealed = bench.after(2000);
+    assert!(sealed.contains(&close), "{sealed:?}");
+}
+
+#[test]
+fn a_failure_of_an_earlier_save_does_not_give_up_the_last_one() {
+    let mut bench = Bench::with_workers(1);
+    bench.event(Event::Degraded("old".into()));
+    bench.advance(6);
+    bench.after(500);
+    let late = bench.after(2000);
+    let given_up = |e: &Effect| matches!(e, Effect::Close(Outcome::SaveFailed { .. }));
+    assert!(!late.iter().any(given_up), "{late:?}");
+    let (durable, reason) = (None, "new".to_owned());
+    let failed = bench.event(Event::Degraded(reason.clone()));
+    assert!(failed.contains(&Effect::Close(Outcome::SaveFailed { durable, reason })));
+}
+
+#[test]
+fn a_halt_says_what_is_left() {
+    for (durable, left) in [
+        (None, "there is no checkpoint"),
+        (Some(Step(3)), "the newest checkpoint is of step 3"),
+    ] {
+        let mut bench = Bench::new(Settings {
+            durable,
+            ..settings()
+        });
+        let effects = bench.event(Event::Shard(ShardReport::Halted {
+            slice: SliceId(0),
+            timeline: timeline(),
+            step: Step(0),
+            blocks: vec![2],
+        }));
+        let told = |e: &Effect| {
+            matches!(e, Effect::Close(Outcome::Halted { cause, .. })
+                if cause.contains(left) && cause.contains("block 2"))
+        };
+        assert!(effects.iter().any(told), "{effects:?}");
+    }
 }
