@@ -126,6 +126,7 @@ async fn beat(sender: &LinkSender, lease: Span) -> std::convert::Infallible {
             generation: None,
             step: None,
             samples_per_s: 0.0,
+            linked: true,
         };
         // A link that is gone is noticed when the job is built.
         let _ = sender.send_control(&beat);

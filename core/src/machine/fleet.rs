@@ -260,6 +260,7 @@ mod tests {
             generation: None,
             step: None,
             samples_per_s: 0.0,
+            linked: true,
         }
     }
 

@@ -85,14 +85,7 @@ impl Worker {
     /// Takes one event.
     pub fn step(&mut self, now: Time, event: Event, effects: &mut Vec<Effect>) {
         match event {
-            Event::Welcomed(incarnation) => {
-                (self.incarnation, self.accepted) = (Some(incarnation), false);
-                self.say_ready(effects);
-                self.beat_at = Some(now + self.rules.heartbeat());
-                if self.draining_since.is_some() {
-                    effects.push(Effect::Say(WorkerSays::Drain));
-                }
-            }
+            Event::Welcomed(incarnation) => self.welcomed(now, incarnation, effects),
             Event::Orphaned => (self.incarnation, self.beat_at) = (None, None),
             Event::Told(says) => self.told(now, says, effects),
             Event::SliceUp(slice) => self.slice_up(slice, effects),
@@ -122,7 +115,7 @@ impl Worker {
             } => {
                 self.scored(timeline, version, task, score, effects);
             }
-            Event::Terminate => self.drain(now, effects),
+            Event::Terminate => self.terminate(now, effects),
             Event::Tick { samples_per_s } => self.tick(now, samples_per_s, effects),
         }
         self.advance(effects);
@@ -146,6 +139,26 @@ impl Worker {
     #[must_use]
     pub fn open_step(&self) -> Option<Step> {
         self.assignment.as_ref().map(|_| self.step)
+    }
+
+    fn welcomed(&mut self, now: Time, incarnation: Incarnation, effects: &mut Vec<Effect>) {
+        (self.incarnation, self.accepted) = (Some(incarnation), false);
+        if self.draining_since.is_some() {
+            // What it held as another member is others' already.
+            return leave(effects);
+        }
+        // This life has evaluated nothing yet: an earlier report must not confirm itself.
+        self.withheld.clear();
+        self.say_ready(effects);
+        self.beat_at = Some(now + self.rules.heartbeat());
+    }
+
+    /// Who is no member has nothing to hand over.
+    fn terminate(&mut self, now: Time, effects: &mut Vec<Effect>) {
+        if self.incarnation.is_none() {
+            return effects.push(Effect::Exit(Exit::Done));
+        }
+        self.drain(now, effects);
     }
 
     fn told(&mut self, now: Time, says: CoordinatorSays, effects: &mut Vec<Effect>) {
@@ -209,7 +222,9 @@ impl Worker {
         if known.is_some_and(|known| known.views != assignment.views) || renewed {
             self.drop_assignment(effects);
         }
-        let wanted = !assignment.leases.is_empty() || self.evaluation.is_some();
+        let idle = assignment.leases.is_empty() && self.evaluation.is_none();
+        // Leases that were taken away for a missing link come back once it is there.
+        let wanted = !idle || !self.is_linked();
         if wanted && self.links.is_empty() {
             self.dial(&assignment, effects);
         }
@@ -267,6 +282,11 @@ impl Worker {
         self.evaluation = None;
     }
 
+    /// Whether no link is missing that is wanted.
+    fn is_linked(&self) -> bool {
+        self.links.values().all(|up| *up)
+    }
+
     fn holds(&self, step: Step) -> bool {
         self.leases().any(|lease| lease.covers(step))
     }
@@ -284,11 +304,12 @@ impl Worker {
                 self.say_ready(effects);
             }
             let generation = self.assignment.as_ref().map(|a| a.generation);
-            let step = self.open_step();
+            let (step, linked) = (self.open_step(), self.is_linked());
             effects.push(Effect::Say(WorkerSays::Heartbeat {
                 generation,
                 step,
                 samples_per_s,
+                linked,
             }));
             if self.draining_since.is_some() {
                 effects.push(Effect::Say(WorkerSays::Drain));
@@ -298,8 +319,7 @@ impl Worker {
             .draining_since
             .is_some_and(|since| since + self.rules.grace <= now)
         {
-            effects.push(Effect::Say(WorkerSays::Leave));
-            effects.push(Effect::Exit(Exit::Done));
+            leave(effects);
         }
         if self.retry_at.is_some_and(|at| at <= now) {
             self.retry_at = Some(now + self.rules.retry());
@@ -319,4 +339,9 @@ impl Worker {
             "links without assignment"
         );
     }
+}
+
+fn leave(effects: &mut Vec<Effect>) {
+    effects.push(Effect::Say(WorkerSays::Leave));
+    effects.push(Effect::Exit(Exit::Done));
 }

@@ -104,6 +104,9 @@ impl Worker {
         score: TaskScore,
         effects: &mut Vec<Effect>,
     ) {
+        if self.timeline() != Some(timeline) {
+            return;
+        }
         effects.push(Effect::Say(WorkerSays::Evaluated {
             timeline,
             version,
@@ -134,7 +137,7 @@ impl Worker {
     fn evaluation_over(&mut self, effects: &mut Vec<Effect>) {
         self.evaluation = None;
         effects.push(Effect::Forget(Use::Evaluate, Step(u64::MAX)));
-        if self.leases().next().is_none() {
+        if self.leases().next().is_none() && self.is_linked() {
             self.hang_up(effects);
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Computed, Effect, PartitionSet, Sum, Withheld, Worker};
+use super::{Computed, Effect, Exit, PartitionSet, Sum, Withheld, Worker};
 use crate::id::{PartitionId, SliceId, Step, Timeline};
 use crate::message::{ShardSays, Use, Verdict, WorkerAsks, WorkerSays};
 use crate::tree::Node;
@@ -44,7 +44,7 @@ impl Worker {
                 verdict,
             } => {
                 if self.timeline() == Some(timeline) && step == self.step {
-                    self.answered(slice, node, verdict);
+                    self.answered(slice, node, verdict, effects);
                 }
             }
             ShardSays::Gone {
@@ -60,7 +60,13 @@ impl Worker {
         }
     }
 
-    fn answered(&mut self, slice: SliceId, node: Node, verdict: Verdict) {
+    fn answered(
+        &mut self,
+        slice: SliceId,
+        node: Node,
+        verdict: Verdict,
+        effects: &mut Vec<Effect>,
+    ) {
         match verdict {
             Verdict::Stored | Verdict::Covered | Verdict::StaleStep => {
                 if let Some(sum) = self.sums.get_mut(&node) {
@@ -69,16 +75,22 @@ impl Worker {
             }
             // A newer assignment is on its way; its views say where to go.
             Verdict::Superseded => {}
-            Verdict::Malformed => unreachable!("worker and shard count samples by one rule"),
+            Verdict::Malformed => {
+                let cause = format!(
+                    "slice {slice} does not know node {node} of step {} with the rows that this \
+                     worker counts; run the same version of the program everywhere",
+                    self.step
+                );
+                effects.push(Effect::Exit(Exit::Refused(cause)));
+            }
         }
     }
 
     fn gone(&mut self, step: Step, at: Step, purpose: Use, effects: &mut Vec<Effect>) {
         match purpose {
             Use::Train if step >= self.step && at > self.step => {
-                // Another slice may be one version behind and lack what this worker holds.
-                let behind = Step(at.0 - 1);
-                self.go_to(if behind > self.step { behind } else { at }, effects);
+                // A slice at `at` had every slice's vote for the step before, so none lacks it.
+                self.go_to(at, effects);
             }
             Use::Train => {}
             Use::Evaluate => self.evaluation_gone(step, effects),

@@ -282,23 +282,11 @@ fn who_is_left_behind_goes_to_where_the_slices_are() {
     assert_eq!(
         bench.heard(1, gone),
         vec![
-            Effect::Forget(Use::Train, Step(2)),
-            ask(SLICES[0], 2, Use::Train),
-            ask(SLICES[1], 2, Use::Train)
+            Effect::Forget(Use::Train, Step(3)),
+            ask(SLICES[0], 3, Use::Train),
+            ask(SLICES[1], 3, Use::Train)
         ],
-        "the other slice may have step 2 open and lack what this worker holds"
-    );
-    let gone = ShardSays::Gone {
-        timeline,
-        step: Step(2),
-        at,
-        purpose: Use::Train,
-    };
-    bench.heard(1, gone);
-    assert_eq!(
-        bench.worker.open_step(),
-        Some(Step(3)),
-        "version 2 is freed only once all slices have version 3"
+        "a slice at 3 proves that every slice has what step 2 needs"
     );
 }
 
@@ -508,4 +496,90 @@ fn a_new_timeline_begins_where_its_leases_do() {
     assert!(effects.contains(&Effect::Hangup(SLICES[0])));
     assert!(effects.contains(&Effect::Dial(view(SLICES[0]))));
     assert_eq!(bench.worker.open_step(), Some(Step(0)));
+}
+
+#[test]
+fn a_rejoined_worker_evaluates_a_withheld_leaf_again_before_it_reports_it() {
+    let mut bench = Bench::new(&[lease(0, 0, None)]);
+    bench.weights(0, 0);
+    bench.weights(1, 0);
+    let bad = |tensor| Computed {
+        non_finite: vec![(PartitionId(0), [9; 32])],
+        ..computed(0, 0, tensor)
+    };
+    bench.computed(0, bad(1), true);
+    bench.event(Event::Orphaned);
+    let welcomed = bench.event(Event::Welcomed(Incarnation::first(2)));
+    assert_eq!(welcomed.last(), Some(&compute(0, &[(0, 0)])));
+    let is_report = |e: &Effect| matches!(e, Effect::Say(WorkerSays::NonFinite { .. }));
+    let tick = Event::Tick { samples_per_s: 0.0 };
+    let before = bench.at(600, tick);
+    assert!(!before.iter().any(is_report), "{before:?}");
+    assert!(bench.computed(0, bad(2), true).iter().any(is_report));
+}
+
+#[test]
+fn who_is_no_member_leaves_at_once() {
+    let mut effects = Vec::new();
+    let mut worker = Worker::new(rules(), "rows".into());
+    worker.step(Time(0), Event::Terminate, &mut effects);
+    assert_eq!(effects, vec![Effect::Exit(Exit::Done)]);
+
+    let mut bench = Bench::new(&[lease(0, 0, None)]);
+    bench.event(Event::Terminate);
+    bench.event(Event::Orphaned);
+    assert_eq!(
+        bench.event(Event::Welcomed(Incarnation::first(2))),
+        vec![Effect::Say(WorkerSays::Leave), Effect::Exit(Exit::Done)]
+    );
+}
+
+#[test]
+fn a_score_of_an_older_timeline_is_not_told() {
+    let mut bench = Bench::new(&[lease(0, 0, None)]);
+    let scored = Event::Scored {
+        timeline: Timeline::first(0),
+        version: Step(2),
+        task: 0,
+        score: TaskScore::default(),
+    };
+    assert_eq!(bench.event(scored), vec![]);
+}
+
+#[test]
+fn a_contribution_that_no_slice_can_take_ends_the_worker_with_the_cause() {
+    let mut bench = Bench::new(&[lease(0, 0, None)]);
+    let answer = ShardSays::Answer {
+        timeline: timeline(),
+        step: Step(0),
+        node: Node { level: 0, index: 0 },
+        verdict: Verdict::Malformed,
+    };
+    let ended = bench.heard(1, answer);
+    assert!(
+        matches!(&ended[..], [Effect::Exit(Exit::Refused(cause))]
+            if cause.contains("slice 1") && cause.contains("node 0/0")),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn a_worker_says_whether_it_is_linked_and_keeps_dialling_without_leases() {
+    let mut bench = Bench::new(&[lease(0, 0, None)]);
+    let beat = |bench: &mut Bench, millis| {
+        let tick = Event::Tick { samples_per_s: 0.0 };
+        let effects = bench.at(millis, tick);
+        effects.into_iter().find_map(|effect| match effect {
+            Effect::Say(WorkerSays::Heartbeat { linked, .. }) => Some(linked),
+            _ => None,
+        })
+    };
+    assert_eq!(beat(&mut bench, 250), Some(true));
+    bench.event(Event::SliceDown(SLICES[1]));
+    assert_eq!(beat(&mut bench, 500), Some(false));
+    let kept = bench.assign(&[]);
+    assert!(!kept.contains(&Effect::Hangup(SLICES[1])), "{kept:?}");
+    bench.event(Event::SliceUp(SLICES[1]));
+    assert_eq!(beat(&mut bench, 750), Some(true));
+    assert!(bench.assign(&[]).contains(&Effect::Hangup(SLICES[1])));
 }
