@@ -876,3 +876,23 @@ fn a_halt_says_what_is_left() {
         assert!(effects.iter().any(told), "{effects:?}");
     }
 }
+
+#[test]
+fn what_a_slice_cuts_is_told_to_the_saver() {
+    let mut bench = Bench::with_workers(1);
+    let cutting = |slice| {
+        Event::Shard(ShardReport::Progress {
+            slice: SliceId(slice),
+            timeline: timeline(),
+            step: Step(1),
+            covered: PartitionSet::default(),
+            pinned: None,
+            cutting: Some(Step(1)),
+            resting: false,
+            voted: false,
+        })
+    };
+    let told = Effect::Saver(saver::Event::Cutting(Step(1)));
+    assert_eq!(bench.event(cutting(1)), vec![told]);
+    assert_eq!(bench.event(cutting(9)), vec![], "a slice of no map");
+}

@@ -238,6 +238,14 @@ fn a_hostile_contribution_does_no_harm() {
         let refused = bench.event(Event::Pushed(LINK, push));
         assert_eq!(refused[1], verdict, "weight {weight}");
     }
+    let above_the_root = Push {
+        samples: 8,
+        ..contribution(0, 3, 0, 1)
+    };
+    assert_eq!(
+        bench.event(Event::Pushed(LINK, above_the_root))[1],
+        answer(0, 3, 0, Verdict::Malformed)
+    );
     let push = Push {
         samples: u64::MAX,
         ..contribution(0, 0, 0, 1)
@@ -407,7 +415,14 @@ fn a_requested_cut_comes_with_the_next_version_and_the_last_version_is_always_cu
     let mut bench = Bench::new(1);
     bench.order(ShardOrder::RequestCut);
     assert!(bench.commit().contains(&Effect::Cut(Step(1))));
+    let busy = |effect: &Effect| {
+        let Effect::Report(ShardReport::Progress { cutting, .. }) = effect else {
+            return false;
+        };
+        *cutting == Some(Step(1))
+    };
     bench.commit();
+    assert!(bench.effects.iter().any(busy), "{:?}", bench.effects);
     let last = bench.commit();
     assert!(
         !last.contains(&Effect::Cut(Step(3))),
