@@ -8,6 +8,8 @@ mod bad_input;
 mod elastic;
 #[path = "processes/kills.rs"]
 mod kills;
+#[path = "processes/matrix.rs"]
+mod matrix;
 #[path = "processes/quiet.rs"]
 mod quiet;
 #[path = "processes/resume.rs"]
