@@ -46,6 +46,13 @@ fn one_line(text: &str) -> String {
     text.replace(['\n', '\r'], " ").replace('"', "'")
 }
 
+/// What people know this process by: host and process id.
+pub(crate) fn name() -> String {
+    let system = rustix::system::uname();
+    let host = system.nodename().to_string_lossy();
+    format!("{host}:{}", std::process::id())
+}
+
 /// Watches standard input, if the process ends with its parent.
 pub(crate) fn watch(parent: Parent) -> Result<(), Exit> {
     match parent {

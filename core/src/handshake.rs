@@ -17,6 +17,9 @@ pub const PROTOCOL: u32 = 1;
 /// before it is returned could stop a stream of pieces.
 pub const MIN_WINDOW: u32 = 4 << 20;
 
+/// Longest name of a process in bytes that is believed.
+pub const MAX_NAME: usize = 128;
+
 /// A 32-byte digest of something both ends must share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -94,6 +97,8 @@ pub struct Hello {
     pub run: Option<RunId>,
     /// What the link is for.
     pub role: Role,
+    /// What people know the process by, as `host:pid`; see [`Hello::name_or`].
+    pub name: String,
     /// The secret, where one is set.
     pub token: Option<Token>,
     /// Digest over results of the arithmetic that decides bits, made on this processor.
@@ -106,6 +111,18 @@ pub struct Hello {
     pub checksum: Checksum,
     /// Payload bytes that it takes before it has consumed any.
     pub window: u32,
+}
+
+impl Hello {
+    /// The name, if it can be shown as it is: not empty, at most [`MAX_NAME`] bytes, and of visible
+    /// ASCII characters only, so that it cannot move a cursor or break a line of the log. Otherwise
+    /// the address that the link comes from.
+    #[must_use]
+    pub fn name_or<'a>(&'a self, address: &'a str) -> &'a str {
+        let length = (1..=MAX_NAME).contains(&self.name.len());
+        let shown = length && self.name.bytes().all(|byte| byte.is_ascii_graphic());
+        if shown { &self.name } else { address }
+    }
 }
 
 /// The answer to [`Hello`].
@@ -241,6 +258,7 @@ mod tests {
             protocol: PROTOCOL,
             run: Some(RunId(7)),
             role: Role::Worker,
+            name: "desk-3:4711".into(),
             token: Some(Token::new("open sesame".into())),
             numerics: Fingerprint([1; 32]),
             data: Some(Fingerprint([2; 32])),
@@ -280,6 +298,29 @@ mod tests {
             code(|h| h.data = Some(Fingerprint([3; 32]))),
             Err(RefusalCode::Data)
         );
+    }
+
+    #[test]
+    fn a_name_that_cannot_be_shown_is_replaced_by_the_address() {
+        let named = |name: &str| {
+            let hello = Hello {
+                name: name.into(),
+                ..hello()
+            };
+            hello.name_or("10.0.0.7:50123").to_owned()
+        };
+        assert_eq!(named("desk-3:4711"), "desk-3:4711");
+        assert_eq!(named(&"n".repeat(MAX_NAME)), "n".repeat(MAX_NAME));
+        for unfit in [
+            "",
+            "a b",
+            "a\nb",
+            "\u{1b}[2J",
+            "r\u{e9}",
+            &"n".repeat(MAX_NAME + 1),
+        ] {
+            assert_eq!(named(unfit), "10.0.0.7:50123", "{unfit:?}");
+        }
     }
 
     #[test]

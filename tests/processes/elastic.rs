@@ -25,7 +25,11 @@ fn joins_and_drains_change_no_bit() {
     let location = Location::read(&scene.path("resilin-runs")).expect("readable");
     let join = location.expect("a coordinator runs").join;
     let stranger = scene.start(&["worker", "--join", &join]);
-    scene.until("the stranger computes", |status| active(status, 2));
+    let status = scene.until("the stranger computes", |status| active(status, 2));
+    let names = status.job.workers.iter().map(|worker| &worker.name);
+    let process = format!(":{}", stranger.pid());
+    let named = names.filter(|name| name.ends_with(&process)).count();
+    assert_eq!(named, 1, "{:?}", status.job.workers);
 
     assert_success(&scene.run(&["scale", "3"]));
     scene.until("four workers compute", |status| active(status, 4));

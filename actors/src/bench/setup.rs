@@ -79,6 +79,7 @@ pub(super) fn hello(role: Role) -> Hello {
         protocol: PROTOCOL,
         run: None,
         role,
+        name: "bench".into(),
         token: None,
         numerics: Fingerprint([0; 32]),
         data: None,

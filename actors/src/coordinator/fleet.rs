@@ -216,7 +216,7 @@ impl Handler<Flush> for FleetActor {
 
 /// The life of one control link: let in, heard until it ends.
 async fn serve(link: LinkId, knock: Knock, common: Arc<Common>, fleet: Addr<FleetActor>) {
-    let name = knock.peer.clone();
+    let name = knock.name().to_owned();
     let admitted = knock.admit(&common.expected, LinkOptions::control()).await;
     let Ok((sender, mut inbox)) = admitted.map(crate::link::Link::split) else {
         return;

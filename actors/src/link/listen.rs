@@ -212,12 +212,18 @@ pub struct Knock {
 }
 
 impl Knock {
+    /// What people know the process by; its address, if it says nothing that can be shown.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.hello.name_or(&self.peer)
+    }
+
     /// Judges the hello and lets the peer in, or refuses it and says why.
     pub async fn admit(self, expected: &Expected, options: LinkOptions) -> Result<Link, LinkError> {
         match judge(&self.hello, expected) {
             Ok(()) => self.welcome(options).await,
             Err(refusal) => {
-                let reason = format!("refused {}: {refusal}", self.peer);
+                let reason = format!("refused {}: {refusal}", self.name());
                 self.refuse(refusal).await;
                 Err(LinkError::ClosedHere(reason))
             }
@@ -245,7 +251,13 @@ impl Knock {
 
     /// Sends the peer away with a reason.
     pub async fn refuse(mut self, refusal: Refusal) {
-        tracing::warn!(peer = self.peer, code = ?refusal.code, reason = refusal.reason, "refused");
+        tracing::warn!(
+            name = self.name(),
+            peer = self.peer,
+            code = ?refusal.code,
+            reason = refusal.reason,
+            "refused"
+        );
         // It is sent away whether or not it hears why.
         let _ = self.answer(&HelloReply::Refused(refusal)).await;
     }

@@ -34,6 +34,7 @@ fn hello() -> Hello {
         protocol: PROTOCOL,
         run: Some(RunId(7)),
         role: Role::WorkerData { slice: SliceId(0) },
+        name: "desk-3:4711".into(),
         token: Some(Token::new("open sesame".into())),
         numerics: Fingerprint([1; 32]),
         data: None,

@@ -65,6 +65,7 @@ impl Dialler {
             protocol: PROTOCOL,
             run: self.run,
             role: Role::Worker,
+            name: crate::process::name(),
             token: self.token.clone(),
             numerics: self.numerics,
             data: self.data,

@@ -43,6 +43,7 @@ fn every_difference_is_refused_for_its_own_cause() {
         protocol: PROTOCOL,
         run: None,
         role: Role::Worker,
+        name: "stranger".into(),
         token: None,
         numerics: Fingerprint(numerics::fingerprint()),
         data: None,
