@@ -21,7 +21,8 @@ pub(crate) struct Bench {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Contributions of 16 MiB through a link, against a bare copy through a socket
+    /// Contributions of 16 MiB through a link, against a bare copy through a socket; then a reader
+    /// that takes nothing for 5 s
     Exchange,
     /// Samples a second of one worker against the serial reference, and of two against one
     Step(step::Step),

@@ -1,19 +1,42 @@
-//! `resilin bench exchange`: the data path, until contributions are stored and answered.
+//! `resilin bench exchange`: the data path, until contributions are stored and answered, and what a
+//! reader that takes nothing does to it.
 
 use resilin_actors::Exit;
-use resilin_actors::bench::exchange::{ExchangePlan, Rate, measure};
+use resilin_actors::bench::exchange::{self, ExchangePlan, ExchangeReport, Rate};
 use resilin_actors::bench::slice::MomentumSlice;
+use resilin_actors::bench::slow_reader::{self, SlowReaderPlan, SlowReaderReport};
+use serde::Serialize;
 
 use crate::face::print_json;
 
+#[derive(Debug, Serialize)]
+struct Summary {
+    #[serde(flatten)]
+    exchange: ExchangeReport,
+    slow_reader: SlowReaderReport,
+}
+
 pub(super) fn run(json: bool) -> Result<(), Exit> {
     let plan = ExchangePlan::default();
-    let report = measure(plan, MomentumSlice::new(&plan));
-    let report = report.map_err(|error| Exit::Fault(error.to_string()))?;
-    if json {
-        print_json(&report);
-        return Ok(());
+    let exchange = exchange::measure(plan, MomentumSlice::new(&plan));
+    let exchange = exchange.map_err(|error| Exit::Fault(error.to_string()))?;
+    if !json {
+        show_exchange(&exchange);
     }
+    let slow_reader = slow_reader::measure(SlowReaderPlan::default());
+    let slow_reader = slow_reader.map_err(|error| Exit::Fault(error.to_string()))?;
+    if json {
+        print_json(&Summary {
+            exchange,
+            slow_reader,
+        });
+    } else {
+        show_slow_reader(&slow_reader);
+    }
+    Ok(())
+}
+
+fn show_exchange(report: &ExchangeReport) {
     println!(
         "contributions of {} MiB over loopback TCP, medians of {} rounds",
         report.contribution_bytes >> 20,
@@ -32,5 +55,30 @@ pub(super) fn run(json: bool) -> Result<(), Exit> {
         "sum of {}       {:6.2} ms\napply          {:8.2} ms",
         report.contributions, report.sum_ms, report.apply_ms
     );
-    Ok(())
+}
+
+fn show_slow_reader(report: &SlowReaderReport) {
+    println!(
+        "a reader that takes nothing for {:.0} s, {} tensors of {} MiB",
+        report.slow_s,
+        report.tensors,
+        report.tensor_bytes >> 20
+    );
+    println!("sender stopped   {:6.2} s", report.stopped_s);
+    println!(
+        "queued at most   {:6.1} MiB of {} MiB in flight",
+        mebibytes(report.queued_max_bytes),
+        report.in_flight_bytes >> 20
+    );
+    println!(
+        "heartbeat gap    {:6.0} ms, one every {:.0} ms",
+        report.heartbeat_gap_max_ms, report.heartbeat_ms
+    );
+    println!("tensors intact   {:6} of {}", report.intact, report.tensors);
+    let verdict = if report.holds() { "yes" } else { "no" };
+    println!("within bounds    {verdict:>6}");
+}
+
+fn mebibytes(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
 }
