@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// A file operation failed; what was durable before still is.
-    #[error("cannot {doing} {}: {source}", path.display())]
+    #[error("cannot {doing} {}: {source}{}", path.display(), remedy(source))]
     Io {
         /// The verb, such as `write`.
         doing: &'static str,
@@ -107,6 +107,18 @@ impl StoreError {
             | Self::Damaged { .. }
             | Self::Refused(_) => false,
         }
+    }
+}
+
+/// What to do about a system error, where that can be said, with what joins it to the sentence.
+fn remedy(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => {
+            "; make it writable or choose another --state directory"
+        }
+        io::ErrorKind::StorageFull => "; free some space or choose another --state directory",
+        // The system knows many more, and its own words are the best there is.
+        _ => "",
     }
 }
 

@@ -64,7 +64,9 @@ fn a_read_only_disk_is_named_and_keeps_its_state() {
     save(&run, timeline, 10, 2).unwrap();
     disk.set_fault(Some(Fault::ReadOnly));
     let error = save(&run, timeline, 20, 2).unwrap_err().to_string();
-    assert!(error.contains("read-only"), "{error}");
+    let told = "read-only filesystem or storage medium; make it writable or choose another --state \
+                directory";
+    assert!(error.ends_with(told), "{error}");
     assert!(
         open_disk(&disk)
             .unwrap_err()
