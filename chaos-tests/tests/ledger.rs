@@ -48,7 +48,10 @@ fn applied(ledger: &[Record]) -> BTreeMap<Step, &StepRecord> {
                 let before = steps.insert(step.step, step);
                 assert!(before.is_none(), "step {} twice in a branch", step.step);
             }
-            Record::Start { .. } | Record::Initial { .. } | Record::Evaluation { .. } => {}
+            Record::Start { .. }
+            | Record::Initial { .. }
+            | Record::Members(_)
+            | Record::Evaluation { .. } => {}
         }
     }
     steps

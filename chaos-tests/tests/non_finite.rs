@@ -62,6 +62,7 @@ fn a_skip_leaves_the_weights_and_is_written_down() {
             Record::Step(step) => step.skipped.then_some(step.step),
             Record::Start { .. }
             | Record::Initial { .. }
+            | Record::Members(_)
             | Record::Rollback { .. }
             | Record::Evaluation { .. } => None,
         });

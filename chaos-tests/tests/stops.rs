@@ -25,6 +25,7 @@ fn bases(ledger: &[Record]) -> Vec<Step> {
         Record::Rollback { base, .. } => Some(*base),
         Record::Start { .. }
         | Record::Initial { .. }
+        | Record::Members(_)
         | Record::Step(_)
         | Record::Evaluation { .. } => None,
     };

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use resilin_core::ledger::{Record, StepRecord};
+use resilin_core::ledger::{Members, Record, StepRecord};
 use resilin_core::{Step, Timeline};
 
 use crate::error::{Result, StoreError};
@@ -45,6 +45,7 @@ pub struct History {
     steps: BTreeMap<Step, StepRecord>,
     evaluations: BTreeMap<Step, Evaluation>,
     superseded: Vec<Superseded>,
+    members: Members,
 }
 
 impl History {
@@ -87,6 +88,7 @@ impl History {
                     self.evaluations.insert(step, evaluation);
                 }
             }
+            Record::Members(members) => self.members = members,
             Record::Start { .. } => {}
         }
     }
@@ -119,6 +121,12 @@ impl History {
                 line,
                 chain,
             }));
+    }
+
+    /// Who came and went, in all.
+    #[must_use]
+    pub fn members(&self) -> Members {
+        self.members
     }
 
     /// The newest timeline's chain lines from step 0 on, over all the branches that led to it.

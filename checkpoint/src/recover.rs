@@ -242,6 +242,7 @@ pub(crate) fn highest_reign(state: &Shared) -> Result<u64> {
     Ok(highest)
 }
 
+/// The reign that a record shows; 0 if it shows none.
 fn reign_of(record: &Record) -> u64 {
     match record {
         Record::Start { reign } => *reign,
@@ -249,5 +250,6 @@ fn reign_of(record: &Record) -> u64 {
         | Record::Rollback { timeline, .. }
         | Record::Evaluation { timeline, .. } => timeline.reign,
         Record::Step(step) => step.timeline.reign,
+        Record::Members(_) => 0,
     }
 }

@@ -35,6 +35,8 @@ pub enum Record {
         /// The step whose weights it begins with.
         base: Step,
     },
+    /// The run's membership changed; totals since its first start.
+    Members(Members),
     /// Rows that no step trains on were evaluated.
     Evaluation {
         /// The branch.
@@ -51,6 +53,19 @@ pub enum Record {
         #[serde(with = "maybe_finite")]
         loss_sum: f64,
     },
+}
+
+/// Who came and went, in all: numbers that only grow, over every life of the coordinator.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Members {
+    /// Members that became ready.
+    pub joined: u64,
+    /// Members lost without a word.
+    pub lost: u64,
+    /// Members that left in peace.
+    pub drained: u64,
+    /// Leases that moved from one member to another.
+    pub reassigned: u64,
 }
 
 /// A committed step.

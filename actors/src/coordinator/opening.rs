@@ -7,7 +7,7 @@ use std::sync::Arc;
 use resilin_checkpoint::{History, Newest, Patience, Restored, Run, RunIdentity, StateDir};
 use resilin_core::handshake::{Expected, Fingerprint, Token};
 use resilin_core::job::Bits;
-use resilin_core::ledger::Record;
+use resilin_core::ledger::{Members, Record};
 use resilin_core::machine::Rules;
 use resilin_core::machine::job::Metrics;
 use resilin_core::{SliceId, Step, Timeline};
@@ -37,6 +37,7 @@ pub(super) struct Opening {
     pub(super) kernels: BTreeMap<SliceId, SliceKernel>,
     pub(super) superseded: BTreeMap<Step, [u8; 32]>,
     pub(super) metrics: BTreeMap<Step, Metrics>,
+    pub(super) members: Members,
     pub(super) expected: Expected,
     pub(super) listen: String,
     pub(super) api: String,
@@ -120,6 +121,7 @@ pub(super) fn open(options: Options, registry: &Registry) -> Result<Opened, Exit
         kernels,
         superseded: history.lines_after(base),
         metrics: metrics(&history),
+        members: history.members(),
         listen,
         api,
         token_file: options.token_file,

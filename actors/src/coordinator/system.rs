@@ -101,6 +101,7 @@ fn start(opening: Opening, views: BTreeMap<SliceId, SliceView>) -> Result<Starte
         kernels,
         superseded,
         metrics,
+        members,
         expected,
         ..
     } = opening;
@@ -118,6 +119,7 @@ fn start(opening: Opening, views: BTreeMap<SliceId, SliceView>) -> Result<Starte
         wait_below_min: task.job.failure.wait_below_min,
         min_workers: task.job.cluster.min_workers,
         durable,
+        members,
     };
     let common = Arc::new(Common {
         task,

@@ -146,6 +146,7 @@ impl Sim<'_> {
             wait_below_min: None,
             min_workers: 1,
             durable,
+            members: self.store.members(),
         }
     }
 

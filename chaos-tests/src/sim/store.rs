@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use resilin_core::ledger::Record;
+use resilin_core::ledger::{Members, Record};
 use resilin_core::machine::Rules;
 use resilin_core::machine::job::Metrics;
 use resilin_core::{MapNumber, SliceId, Step};
@@ -106,7 +106,10 @@ impl Store {
                 Record::Step(record) => {
                     lines.insert(record.step.next(), record.chain);
                 }
-                Record::Start { .. } | Record::Rollback { .. } | Record::Evaluation { .. } => {}
+                Record::Start { .. }
+                | Record::Members(_)
+                | Record::Rollback { .. }
+                | Record::Evaluation { .. } => {}
             }
         }
         lines
@@ -120,6 +123,19 @@ impl Store {
             step = step.next();
         }
         step
+    }
+
+    /// Who came and went, as the ledger says.
+    pub(super) fn members(&self) -> Members {
+        let said = self.ledger.iter().filter_map(|record| match record {
+            Record::Members(members) => Some(*members),
+            Record::Start { .. }
+            | Record::Initial { .. }
+            | Record::Step(_)
+            | Record::Rollback { .. }
+            | Record::Evaluation { .. } => None,
+        });
+        said.last().unwrap_or_default()
     }
 
     /// The versions that the ledger says were scored.
@@ -142,6 +158,7 @@ impl Store {
             Record::Start { .. }
             | Record::Initial { .. }
             | Record::Step(_)
+            | Record::Members(_)
             | Record::Rollback { .. } => None,
         });
         scored.map(|metrics| (metrics.version, metrics)).collect()

@@ -17,7 +17,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::id::{Generation, Incarnation, MapNumber, PartitionId, SliceId, Step, Timeline};
-use crate::ledger::Record;
+use crate::ledger::{Members, Record};
 use crate::machine::Rules;
 use crate::machine::fleet::Member;
 use crate::machine::saver;
@@ -159,6 +159,8 @@ pub struct Settings {
     pub min_workers: u32,
     /// The newest durable version.
     pub durable: Option<Step>,
+    /// Who came and went before this life of the coordinator.
+    pub members: Members,
 }
 
 #[derive(Clone, Debug)]
@@ -176,14 +178,8 @@ struct SliceState {
 /// Numbers that only grow, for status and report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Members that became ready.
-    pub joined: u64,
-    /// Members lost without a word.
-    pub lost: u64,
-    /// Members that left in peace.
-    pub drained: u64,
-    /// Leases that moved from one member to another.
-    pub reassigned: u64,
+    /// Who came and went, since the run's first start.
+    pub members: Members,
     /// Rows applied.
     pub samples: u64,
     /// Rows evaluated and not used.
@@ -213,6 +209,8 @@ pub struct Job {
     judged: Step,
     wanted: u32,
     counters: Counters,
+    /// What the ledger has of `counters.members`.
+    members_recorded: Members,
     last_loss: Option<f64>,
     commits: VecDeque<(Time, u64)>,
     durable: Option<Step>,
@@ -258,7 +256,11 @@ impl Job {
             unscored: BTreeSet::new(),
             judged: settings.base,
             wanted: settings.workers,
-            counters: Counters::default(),
+            counters: Counters {
+                members: settings.members,
+                ..Counters::default()
+            },
+            members_recorded: settings.members,
             last_loss: None,
             commits: VecDeque::new(),
             durable: settings.durable,
@@ -298,6 +300,7 @@ impl Job {
             Event::Tick => {}
         }
         self.below_min(now, effects);
+        self.record_members(effects);
         self.finish(now, effects);
         if self.retry_at.is_none_or(|at| at <= now) {
             self.retry_at = Some(now + self.rules.retry());

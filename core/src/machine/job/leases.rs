@@ -85,7 +85,7 @@ impl Job {
         }
         self.generation = self.generation.next();
         if self.generation.number > 1 && moved > 0 {
-            self.counters.reassigned += moved;
+            self.counters.members.reassigned += moved;
             effects.push(Effect::Note(Note::Moved(moved)));
         }
         let everybody: Vec<Incarnation> = self.members.keys().copied().collect();

@@ -3,6 +3,7 @@
 use super::suspect::Found;
 use super::{Effect, Job, Note};
 use crate::id::{Generation, Incarnation};
+use crate::ledger::Record;
 use crate::machine::fleet::{Cause, Member};
 use crate::message::{CoordinatorSays, WorkerSays};
 use crate::time::Time;
@@ -205,7 +206,7 @@ impl Job {
         }
         state.stage = Stage::Active;
         let name = state.name.clone();
-        self.counters.joined += 1;
+        self.counters.members.joined += 1;
         effects.push(Effect::Note(Note::Joined(incarnation, name)));
         self.replan(effects);
         self.hand_out(effects);
@@ -247,7 +248,7 @@ impl Job {
             if held {
                 self.replan(effects);
             }
-            self.counters.drained += 1;
+            self.counters.members.drained += 1;
             effects.push(Effect::Say(incarnation, CoordinatorSays::Release));
             effects.push(Effect::Note(Note::Drained(incarnation)));
             self.evaluation_lost(incarnation, effects);
@@ -262,11 +263,11 @@ impl Job {
         let cause = if self.is_told() { Cause::Left } else { cause };
         match (state.stage, cause) {
             (Stage::Draining, _) | (Stage::Active | Stage::Joining, Cause::Left) => {
-                self.counters.drained += 1;
+                self.counters.members.drained += 1;
                 effects.push(Effect::Note(Note::Drained(incarnation)));
             }
             (Stage::Active, Cause::LinkReset | Cause::LeaseExpired) => {
-                self.counters.lost += 1;
+                self.counters.members.lost += 1;
                 effects.push(Effect::Note(Note::Lost(incarnation, cause.word())));
             }
             (Stage::Joining, Cause::LinkReset | Cause::LeaseExpired) => {
@@ -279,6 +280,14 @@ impl Job {
         }
         self.evaluation_lost(incarnation, effects);
         self.suspect_lost(incarnation, effects);
+    }
+
+    /// Keeps who came and went beyond this life of the coordinator.
+    pub(super) fn record_members(&mut self, effects: &mut Vec<Effect>) {
+        if self.members_recorded != self.counters.members {
+            self.members_recorded = self.counters.members;
+            effects.push(Effect::Append(Record::Members(self.members_recorded)));
+        }
     }
 
     /// Drains the youngest members beyond the number wanted.

@@ -79,10 +79,7 @@ impl Job {
         let step = self.low();
         let last = self.rules.last();
         let Counters {
-            joined,
-            lost,
-            drained,
-            reassigned,
+            members,
             samples,
             discarded,
             cuts_missed,
@@ -107,10 +104,10 @@ impl Job {
             timeline: self.settings.timeline,
             workers: self.member_status(),
             wanted: self.wanted,
-            joined,
-            lost,
-            drained,
-            reassigned,
+            joined: members.joined,
+            lost: members.lost,
+            drained: members.drained,
+            reassigned: members.reassigned,
             discarded,
             cuts_missed,
             skipped,

@@ -49,6 +49,7 @@ fn settings() -> Settings {
         wait_below_min: None,
         min_workers: 1,
         durable: None,
+        members: Members::default(),
     }
 }
 
@@ -895,4 +896,33 @@ fn what_a_slice_cuts_is_told_to_the_saver() {
     let told = Effect::Saver(saver::Event::Cutting(Step(1)));
     assert_eq!(bench.event(cutting(1)), vec![told]);
     assert_eq!(bench.event(cutting(9)), vec![], "a slice of no map");
+}
+
+#[test]
+fn who_came_and_went_is_counted_over_every_life_of_the_coordinator() {
+    let members = Members {
+        joined: 4,
+        lost: 2,
+        drained: 1,
+        reassigned: 9,
+    };
+    let mut bench = Bench::new(Settings {
+        members,
+        ..settings()
+    });
+    let effects = bench.join(1);
+    let joined = Members {
+        joined: 5,
+        ..members
+    };
+    let written = Effect::Append(Record::Members(joined));
+    assert!(effects.contains(&written), "{effects:?}");
+    assert!(
+        !bench
+            .after(500)
+            .iter()
+            .any(|e| matches!(e, Effect::Append(_)))
+    );
+    let status = bench.job.status(bench.now);
+    assert_eq!((status.joined, status.lost), (5, 2));
 }
