@@ -39,8 +39,8 @@ const SUBSET: [&str; 4] = [
 /// Steps of a run.
 const STEPS: u64 = 400;
 
-/// Steps between two checkpoints; the last of them is written well before the end of the run.
-const CHECKPOINT: u64 = 150;
+/// Steps between two checkpoints: one on the way, written well before the end of the run.
+const CHECKPOINT: u64 = 205;
 
 /// Time that the processes of one cell may take in all; far above what they need.
 const LIMIT: Duration = Duration::from_secs(90);
@@ -215,7 +215,7 @@ shards = {shards}
 every_steps = {CHECKPOINT}
 
 [failure]
-lease = 8
+lease = 4
 
 [model]
 name = "mlp"
