@@ -216,6 +216,7 @@ every_steps = {CHECKPOINT}
 
 [failure]
 lease = 4
+redial_limit = 5
 
 [model]
 name = "mlp"
@@ -256,7 +257,14 @@ fn run(cell: &Cell, scene: &Scene, chain: &str) -> String {
     };
     assert_success(&train.output());
     for worker in workers {
-        assert_success(&worker.output());
+        let output = worker.output();
+        match (cell.trouble, output.status.code()) {
+            // The next coordinator had finished before this one dialled it: nobody could tell.
+            (Trouble::Coordinator, Some(75)) => {}
+            (Trouble::Quiet | Trouble::Kill | Trouble::Scale | Trouble::Coordinator, _) => {
+                assert_success(&output);
+            }
+        }
     }
     scene.assert_empty();
     assert!(begun.elapsed() < LIMIT, "it took {:?}", begun.elapsed());
