@@ -286,6 +286,8 @@ impl Job {
                 self.durable = self.durable.max(Some(step));
                 (self.degraded, self.unsaved) = (None, None);
                 effects.push(Effect::Note(Note::Durable(step)));
+                // The last cut may have been left out because this one was being written.
+                self.cut_at_rest(effects);
             }
             Event::Degraded(reason) => {
                 if self.degraded.as_ref() != Some(&reason) {

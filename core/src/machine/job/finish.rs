@@ -52,7 +52,13 @@ impl Job {
             };
             effects.push(Effect::Order(order));
         }
-        if let Some(step) = self.resting_at().filter(|step| self.durable < Some(*step)) {
+        self.cut_at_rest(effects);
+    }
+
+    /// Has the version that the slices rest at cut, unless it is durable already.
+    pub(super) fn cut_at_rest(&self, effects: &mut Vec<Effect>) {
+        let wanted = |step: &Step| self.ending.is_none() && self.durable < Some(*step);
+        if let Some(step) = self.resting_at().filter(wanted) {
             effects.push(Effect::Order(ShardOrder::CutHere { step }));
         }
     }

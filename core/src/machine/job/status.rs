@@ -60,7 +60,7 @@ pub struct Status {
 pub struct MemberStatus {
     /// Its number.
     pub incarnation: Incarnation,
-    /// The address that its control link comes from.
+    /// Host and process id, as it says itself; else the address its control link comes from.
     pub name: String,
     /// `joining`, `active` or `draining`.
     pub state: String,

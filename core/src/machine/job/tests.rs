@@ -926,3 +926,14 @@ fn who_came_and_went_is_counted_over_every_life_of_the_coordinator() {
     let status = bench.job.status(bench.now);
     assert_eq!((status.joined, status.lost), (5, 2));
 }
+
+#[test]
+fn the_last_cut_follows_at_once_when_an_earlier_one_is_over() {
+    let mut bench = Bench::with_workers(1);
+    bench.advance(6);
+    let effects = bench.event(Event::Durable(Step(4)));
+    let cut = Effect::Order(ShardOrder::CutHere { step: Step(6) });
+    assert!(effects.contains(&cut), "{effects:?}");
+    let effects = bench.event(Event::Durable(Step(6)));
+    assert!(!effects.contains(&cut), "{effects:?}");
+}
