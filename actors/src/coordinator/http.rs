@@ -126,6 +126,8 @@ enum Refused {
     Unknown,
     #[error("no worker {0} is here; see /v1/status")]
     NoWorker(String),
+    #[error("{0} workers are more than [cluster] max_workers {1}; ask for at most {1}")]
+    TooMany(u32, u32),
     #[error("the body is not what is expected: {0}")]
     Unreadable(String),
     #[error("the run has no report yet")]
@@ -140,7 +142,7 @@ impl ResponseError for Refused {
         match self {
             Self::Unauthorized => StatusCode::UNAUTHORIZED,
             Self::Unknown | Self::NoWorker(_) | Self::NoReport => StatusCode::NOT_FOUND,
-            Self::Unreadable(_) => StatusCode::BAD_REQUEST,
+            Self::Unreadable(_) | Self::TooMany(..) => StatusCode::BAD_REQUEST,
             Self::Ending => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
@@ -213,6 +215,10 @@ struct Scale {
 }
 
 async fn scale(desk: Data<Desk>, scale: Json<Scale>) -> Result<HttpResponse, Refused> {
+    let most = desk.common.task.job.cluster.max_workers;
+    if scale.workers > most {
+        return Err(Refused::TooMany(scale.workers, most));
+    }
     command(&desk, Command::Scale(scale.workers)).await
 }
 

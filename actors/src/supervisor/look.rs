@@ -34,6 +34,11 @@ impl Look {
         }
     }
 
+    /// Gives up the request under way: what it will say may be older than what is known.
+    pub(super) fn forget(&mut self) {
+        self.under_way = None;
+    }
+
     /// The next answer. A coordinator that does not answer is restarting, or gone.
     pub(super) async fn next(&mut self) -> RunStatus {
         loop {

@@ -10,6 +10,7 @@ mod budget;
 mod child;
 mod look;
 mod run;
+mod words;
 
 use std::fmt;
 use std::path::PathBuf;

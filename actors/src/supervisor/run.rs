@@ -1,8 +1,7 @@
 //! The supervisor's loop: news of children, signals, and a look at the run now and then.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use resilin_core::Step;
@@ -12,6 +11,7 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use super::budget::Budget;
 use super::child::{Child, News};
 use super::look::Look;
+use super::words;
 use super::{Ended, Happening, Options, Role, When};
 use crate::clock::duration;
 use crate::coordinator::{Announcement, Location, RunStatus};
@@ -20,6 +20,9 @@ use crate::process::Signals;
 
 /// Time between two looks at the run.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// Workers started at most between two looks, so that a number taken back stops the rest.
+const STARTS_PER_LOOK: usize = 8;
 
 /// News that may wait; children that write more than is read wait.
 const NEWS: usize = 1024;
@@ -47,10 +50,14 @@ struct Supervisor<F> {
     coordinator: Option<Child>,
     workers: BTreeMap<u32, Child>,
     location: Option<Location>,
+    look: Look,
     wanted: u32,
-    /// Workers that left in peace although they were wanted: an operator drained them.
-    released: u32,
-    last_lines: BTreeMap<u32, String>,
+    /// Workers that may be started until the next look.
+    room: usize,
+    /// Workers that were told to go before they had joined.
+    dismissed: BTreeSet<u32>,
+    /// What children said of their own end.
+    causes: BTreeMap<u32, String>,
     stopping: bool,
     /// Why everything ends, once it does.
     verdict: Option<Exit>,
@@ -63,6 +70,7 @@ impl<F: FnMut(Happening)> Supervisor<F> {
     fn new(options: Options, on: F) -> Self {
         let budget = Budget::new(options.restarts, duration(options.window));
         let (news, _) = mpsc::channel(1);
+        let look = Look::new(options.token.clone());
         Self {
             options,
             on,
@@ -71,9 +79,11 @@ impl<F: FnMut(Happening)> Supervisor<F> {
             coordinator: None,
             workers: BTreeMap::new(),
             location: None,
+            look,
             wanted: 0,
-            released: 0,
-            last_lines: BTreeMap::new(),
+            room: 0,
+            dismissed: BTreeSet::new(),
+            causes: BTreeMap::new(),
             stopping: false,
             verdict: None,
             report: None,
@@ -103,14 +113,13 @@ impl<F: FnMut(Happening)> Supervisor<F> {
         let mut signals = Signals::take()?;
         let mut ticks = interval(LOOK_EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut look = Look::new(self.options.token.clone());
         self.start_coordinator()?;
         while self.coordinator.is_some() {
             tokio::select! {
                 Some(news) = heard.recv() => self.hear(news)?,
                 () = signals.next() => self.stop()?,
-                status = look.next() => self.saw(status),
-                _ = ticks.tick() => look.begin(self.location.as_ref()),
+                status = self.look.next() => self.saw(status),
+                _ = ticks.tick() => self.look.begin(self.location.as_ref()),
             }
             self.start_missing()?;
         }
@@ -135,8 +144,11 @@ impl<F: FnMut(Happening)> Supervisor<F> {
             return Ok(());
         };
         let join = location.join.clone();
-        let target = self.wanted.saturating_sub(self.released) as usize;
-        while self.verdict.is_none() && !self.stopping && self.workers.len() < target {
+        if self.verdict.is_some() || self.stopping {
+            return Ok(());
+        }
+        while self.room > 0 && self.workers.len() < self.wanted as usize {
+            self.room -= 1;
             let mut arguments = self.options.worker.clone();
             arguments.extend(["--join".into(), join.clone()]);
             let child = self.start(Role::Worker, arguments)?;
@@ -174,19 +186,24 @@ impl<F: FnMut(Happening)> Supervisor<F> {
                 Ok(())
             }
             News::Line { role, pid, text } => {
-                if !text.trim().is_empty() {
-                    let said = text.strip_prefix("error: ").unwrap_or(&text);
-                    self.last_lines.insert(pid, said.to_owned());
+                if let Some(cause) = words::cause(&text) {
+                    self.causes.insert(pid, cause.to_owned());
                 }
                 (self.on)(Happening::Line { role, pid, text });
                 Ok(())
             }
             News::Gone { role, pid, status } => {
-                let last_line = self.last_lines.remove(&pid).unwrap_or_default();
+                let cause = self.causes.remove(&pid);
+                let end = words::End {
+                    role,
+                    pid,
+                    status,
+                    cause,
+                };
                 match role {
-                    Role::Coordinator => self.coordinator_gone(pid, status, &last_line),
+                    Role::Coordinator => self.coordinator_gone(&end),
                     Role::Worker => {
-                        self.worker_gone(pid, status, &last_line);
+                        self.worker_gone(&end);
                         Ok(())
                     }
                 }
@@ -213,23 +230,12 @@ impl<F: FnMut(Happening)> Supervisor<F> {
     }
 
     /// A coordinator that ended by itself had a reason; one that crashed is started again.
-    fn coordinator_gone(
-        &mut self,
-        pid: u32,
-        status: ExitStatus,
-        last_line: &str,
-    ) -> Result<(), Exit> {
+    fn coordinator_gone(&mut self, end: &words::End) -> Result<(), Exit> {
         self.coordinator = None;
-        let Some(code) = status.code() else {
-            self.failed(Role::Coordinator, pid, status);
-            if self.stopping || self.verdict.is_some() || !self.budget.spend(Instant::now()) {
-                let text = format!("the coordinator ended by {status}: {last_line}");
-                self.verdict.get_or_insert(Exit::Fault(text));
-                return Ok(());
-            }
-            return self.start_coordinator();
+        let Some(code) = end.status.code() else {
+            return self.coordinator_crashed(end);
         };
-        let line = || last_line.to_owned();
+        let line = || end.cause.clone().unwrap_or_else(|| end.to_string());
         let exit = match code {
             0 => Exit::Done,
             2 => Exit::Usage(line()),
@@ -243,6 +249,26 @@ impl<F: FnMut(Happening)> Supervisor<F> {
         Ok(())
     }
 
+    fn coordinator_crashed(&mut self, end: &words::End) -> Result<(), Exit> {
+        if self.stopping && self.location.is_none() {
+            let text = "stopped before the run began; start again to go on";
+            self.verdict.get_or_insert(Exit::Fault(text.into()));
+            return Ok(());
+        }
+        self.failed(end);
+        if self.stopping || self.verdict.is_some() {
+            let text = format!("{end}, before it had stopped; the same command line goes on");
+            self.verdict.get_or_insert(Exit::Fault(text));
+            return Ok(());
+        }
+        if self.budget.spend(Instant::now()) {
+            return self.start_coordinator();
+        }
+        let text = words::used_up(&self.options, end);
+        self.verdict.get_or_insert(Exit::Fault(text));
+        Ok(())
+    }
+
     fn reported_steps(&self) -> u64 {
         let steps = self
             .report
@@ -251,34 +277,37 @@ impl<F: FnMut(Happening)> Supervisor<F> {
         steps.unwrap_or_default()
     }
 
-    fn worker_gone(&mut self, pid: u32, status: ExitStatus, last_line: &str) {
-        self.workers.remove(&pid);
-        match status.code() {
+    fn worker_gone(&mut self, end: &words::End) {
+        self.workers.remove(&end.pid);
+        let dismissed = self.dismissed.remove(&end.pid);
+        match end.status.code() {
+            // Whether another one shall take its place is what the next look says: it may have been
+            // drained, or the run may be over.
             Some(0) => {
-                let target = self.wanted.saturating_sub(self.released) as usize;
-                self.released += u32::from(self.workers.len() < target);
+                self.look.forget();
+                self.room = 0;
             }
+            None if dismissed => {}
             // What is refused once is refused again.
             Some(2 | 3) => {
-                self.failed(Role::Worker, pid, status);
-                self.give_up(Exit::Refused(format!("a worker was refused: {last_line}")));
+                self.failed(end);
+                self.give_up(Exit::Refused(format!("a worker was refused: {end}")));
             }
             Some(_) | None => {
-                self.failed(Role::Worker, pid, status);
+                self.failed(end);
                 if !self.budget.spend(Instant::now()) {
-                    let (restarts, window) = (self.options.restarts, self.options.window);
-                    self.give_up(Exit::Fault(format!(
-                        "children failed more than {restarts} times within {window}; the last, \
-                         worker {pid}, ended by {status}: {last_line}"
-                    )));
+                    self.give_up(Exit::Fault(words::used_up(&self.options, end)));
                 }
             }
         }
     }
 
-    fn failed(&mut self, role: Role, pid: u32, status: ExitStatus) {
-        let how = status.to_string();
-        (self.on)(Happening::Failed { role, pid, how });
+    fn failed(&mut self, end: &words::End) {
+        (self.on)(Happening::Failed {
+            role: end.role,
+            pid: end.pid,
+            how: end.status.to_string(),
+        });
     }
 
     /// Ends the run in peace: what was reached stays durable.
@@ -306,10 +335,27 @@ impl<F: FnMut(Happening)> Supervisor<F> {
     }
 
     fn saw(&mut self, status: RunStatus) {
-        if status.job.wanted != self.wanted {
-            (self.wanted, self.released) = (status.job.wanted, 0);
-        }
+        self.wanted = status.job.wanted;
+        self.room = STARTS_PER_LOOK;
+        self.dismiss(&status);
         (self.on)(Happening::Status(Box::new(status)));
+    }
+
+    /// Ends surplus children that have not joined, the youngest first; the coordinator drains those
+    /// that have.
+    fn dismiss(&mut self, status: &RunStatus) {
+        let members = status.job.workers.iter();
+        let joined: BTreeSet<u32> = members.filter_map(|m| words::pid(&m.name)).collect();
+        let staying = self.workers.len() - self.dismissed.len();
+        let surplus = staying.saturating_sub(self.wanted as usize);
+        let outside =
+            |(pid, _): &(&u32, &Child)| !joined.contains(pid) && !self.dismissed.contains(pid);
+        let outside = self.workers.iter().rev().filter(outside).take(surplus);
+        let outside: Vec<u32> = outside.map(|(pid, _)| *pid).collect();
+        for pid in outside {
+            self.workers[&pid].terminate();
+            self.dismissed.insert(pid);
+        }
     }
 
     /// Waits for workers to end, kills those that do not, and returns when no child is left.

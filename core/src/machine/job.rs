@@ -33,7 +33,8 @@ pub use status::{MemberStatus, Status};
 pub enum Command {
     /// So many workers are wanted; `train` starts them, surplus ones are drained.
     Scale(u32),
-    /// This worker shall leave.
+    /// This worker shall leave, and one fewer is wanted: nobody takes its place until more are asked
+    /// for.
     Drain(Incarnation),
     /// Checkpoint at the next step and end.
     Stop,
@@ -343,6 +344,7 @@ impl Job {
                 self.drain_surplus(effects);
             }
             Command::Drain(incarnation) => {
+                self.lower_wanted(incarnation);
                 effects.push(Effect::Say(incarnation, CoordinatorSays::Drain));
                 self.drain(incarnation, effects);
             }

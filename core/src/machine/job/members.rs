@@ -74,7 +74,8 @@ impl Job {
         }
     }
 
-    fn is_told(&self) -> bool {
+    /// Whether members are told that the run is over.
+    pub(super) fn is_told(&self) -> bool {
         let ending = self.ending.as_ref();
         ending.is_some_and(super::finish::Ending::told)
     }
@@ -225,6 +226,14 @@ impl Job {
             Stage::Joining => state.stage = Stage::Draining,
         }
         self.release(effects);
+    }
+
+    /// One fewer is wanted when an operator drains a member, unless it is leaving already.
+    pub(super) fn lower_wanted(&mut self, incarnation: Incarnation) {
+        let state = self.members.get(&incarnation);
+        if state.is_some_and(|state| state.stage != Stage::Draining) {
+            self.wanted = self.wanted.saturating_sub(1);
+        }
     }
 
     /// Lets go every draining member whose leases have all ended (PROTOCOL 19), or never will be

@@ -35,7 +35,7 @@ pub struct Status {
     pub timeline: Timeline,
     /// Members, by incarnation.
     pub workers: Vec<MemberStatus>,
-    /// Workers wanted.
+    /// Workers wanted; nobody once the run is over.
     pub wanted: u32,
     /// Members that became ready, in all.
     pub joined: u64,
@@ -103,7 +103,7 @@ impl Job {
             generation: self.generation,
             timeline: self.settings.timeline,
             workers: self.member_status(),
-            wanted: self.wanted,
+            wanted: if self.is_told() { 0 } else { self.wanted },
             joined: members.joined,
             lost: members.lost,
             drained: members.drained,
@@ -164,6 +164,9 @@ impl Job {
                 .evaluation
                 .as_ref()
                 .map(|_| "the last evaluation".into());
+        }
+        if self.active().next().is_none() && self.wanted == 0 {
+            return Some("workers: none is wanted; ask for N with `resilin scale N`".into());
         }
         if self.active().next().is_none() {
             return Some("workers: none is ready; start some with `resilin worker --join`".into());

@@ -648,6 +648,24 @@ fn fewer_workers_wanted_drains_the_youngest() {
 }
 
 #[test]
+fn a_drained_worker_is_not_wanted_any_more() {
+    let mut bench = Bench::with_workers(2);
+    let wanted = |bench: &Bench| {
+        let status = bench.job.status(bench.now);
+        (status.wanted, status.waiting)
+    };
+    // A worker that leaves by itself is still wanted, also if an operator drains it then.
+    bench.said(2, WorkerSays::Drain);
+    bench.event(Event::Command(Command::Drain(worker(2))));
+    assert_eq!(wanted(&bench).0, 2);
+    bench.event(Event::Command(Command::Scale(1)));
+    bench.event(Event::Command(Command::Drain(worker(1))));
+    bench.event(Event::Command(Command::Drain(worker(9))));
+    let waiting = "workers: none is wanted; ask for N with `resilin scale N`";
+    assert_eq!(wanted(&bench), (0, Some(waiting.into())));
+}
+
+#[test]
 fn members_do_not_accuse_each_other_by_repeating_themselves() {
     let mut bench = Bench::with_workers(2);
     bench.advance(1);
