@@ -10,7 +10,7 @@ use resilin_learn::registry::Registry;
 use crate::commands::{
     bench, checkpoints, coordinator, drain, reference, scale, status, stop, train, worker,
 };
-use crate::log;
+use crate::{log, print};
 
 const AFTER: &str = "\
 Exit codes: 0 done or drained, 1 fault, 2 usage or job file, 3 refused, 4 store damaged beyond
@@ -65,8 +65,7 @@ pub(crate) fn run(registry: Arc<Registry>) -> Result<(), Exit> {
 fn explain(error: &clap::Error) -> Result<(), Exit> {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            print!("{error}");
-            Ok(())
+            print::line(error.to_string().trim_end())
         }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => Err(Exit::Usage(
             "no command; `resilin --help` lists them, `resilin train` trains".into(),

@@ -8,8 +8,13 @@ use resilin_actors::coordinator::{Location, RunStatus};
 use resilin_core::handshake::Token;
 use serde::{Deserialize, Serialize};
 
+use crate::input;
+
 /// Where state lives if nothing else is said.
 pub(crate) const STATE: &str = "resilin-runs";
+
+/// Longest file with a token in bytes.
+const TOKEN_BYTES: usize = 4096;
 
 /// Longest wait for an answer: handlers only pass a command on.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -131,20 +136,18 @@ pub(crate) fn token(path: &Path) -> Result<Token, Exit> {
     secret(path).map(Token::new)
 }
 
-/// The text of the token in a file.
+/// The text of the token in a file: it is part of a handshake and of an HTTP header.
 pub(crate) fn secret(path: &Path) -> Result<String, Exit> {
-    let text = std::fs::read_to_string(path);
-    let text = text.map_err(|error| {
-        Exit::Usage(format!(
-            "cannot read the token in {}: {error}",
-            path.display()
-        ))
-    })?;
-    match text.trim() {
-        "" => Err(Exit::Usage(format!(
-            "{} is empty; write the token of the cluster into it",
-            path.display()
-        ))),
-        secret => Ok(secret.into()),
+    let refuse = |why: &str| Exit::Usage(format!("token file {}: {why}", path.display()));
+    let text = input::text(path, TOKEN_BYTES).map_err(|why| refuse(&why))?;
+    let secret = text.trim();
+    if secret.is_empty() {
+        return Err(refuse("empty; write the token of the cluster into it"));
     }
+    if !secret.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+        return Err(refuse(
+            "not one line of printable ASCII; write another token",
+        ));
+    }
+    Ok(secret.into())
 }

@@ -1,12 +1,15 @@
 //! What a person or a program sees of a run that is under way: a bar on a terminal, plain lines
 //! elsewhere, or one JSON object a line.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
+use resilin_actors::Exit;
 use resilin_actors::coordinator::Report;
 use serde::Serialize;
+
+use crate::print;
 
 /// How a run is shown.
 #[derive(Clone, Copy, Debug, clap::Args)]
@@ -145,8 +148,11 @@ impl Face {
         }
     }
 
-    /// Shows how the run ended; `at` is where its newest checkpoint is.
-    pub(crate) fn end(&mut self, report: &Report) {
+    /// Shows how the run ended.
+    ///
+    /// # Errors
+    /// If that, which is the result, cannot be written; what was shown before may be missing.
+    pub(crate) fn end(&mut self, report: &Report) -> Result<(), Exit> {
         if let Style::Json = self.style {
             #[derive(Serialize)]
             struct Last<'a> {
@@ -155,21 +161,19 @@ impl Face {
                 report: &'a Report,
             }
             let event = "report";
-            return print_json(&Last { event, report });
+            return print::json(&Last { event, report });
         }
         if let Style::Bar(bar) = &self.style {
             bar.finish_and_clear();
         }
-        for line in summary(report) {
-            println!("{line}");
-        }
+        print::line(&summary(report).join("\n"))
     }
 
     /// Passes on a line of a log, which belongs to standard error.
     pub(crate) fn log(&self, text: &str) {
         match &self.style {
-            Style::Bar(bar) => bar.suspend(|| eprintln!("{text}")),
-            Style::Plain | Style::Json => eprintln!("{text}"),
+            Style::Bar(bar) => bar.suspend(|| print::log(text)),
+            Style::Plain | Style::Json => print::log(text),
         }
     }
 
@@ -205,7 +209,7 @@ impl Face {
             bar.set_position(*step);
             bar.set_message(text);
         } else if self.due(PLAIN_EVERY) {
-            println!("step {step}  {text}");
+            self.line(&format!("step {step}  {text}"));
         }
     }
 
@@ -215,14 +219,15 @@ impl Face {
             Event::Begin { .. } | Event::Epoch { .. } | Event::Notice { .. } => false,
         };
         if !often {
-            print_json(event);
+            // The run goes on, whoever reads.
+            let _ = print::json(event);
         }
     }
 
     fn line(&self, text: &str) {
         match &self.style {
-            Style::Bar(bar) => bar.suspend(|| println!("{text}")),
-            Style::Plain | Style::Json => println!("{text}"),
+            Style::Bar(bar) => bar.suspend(|| print::progress(text)),
+            Style::Plain | Style::Json => print::progress(text),
         }
     }
 
@@ -233,14 +238,6 @@ impl Face {
         }
         due
     }
-}
-
-/// Prints one object on one line of standard output.
-pub(crate) fn print_json(value: &impl Serialize) {
-    let line = serde_json::to_string(value).expect("what is printed has string keys only");
-    let mut out = std::io::stdout().lock();
-    // A reader that has gone does not want to know.
-    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }
 
 fn bar() -> ProgressBar {

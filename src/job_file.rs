@@ -9,6 +9,8 @@ use resilin_learn::numerics;
 use resilin_learn::registry::Registry;
 use resilin_learn::task::Task;
 
+use crate::input;
+
 /// What is trained when no file is named.
 const EMBEDDED: &str = include_str!("../examples/digits.toml");
 
@@ -80,18 +82,8 @@ pub(crate) fn utf8(path: &Path) -> Result<String, Exit> {
 }
 
 fn read(path: &Path) -> Result<String, Exit> {
-    let refuse = |why: String| Exit::Usage(format!("job file {}: {why}", path.display()));
-    let length = std::fs::metadata(path).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => refuse("there is no such file; check the path".into()),
-        _ => refuse(error.to_string()),
-    })?;
-    if length.len() > MAX_BYTES as u64 {
-        return Err(refuse(format!(
-            "{} bytes; a job file has at most {MAX_BYTES}",
-            length.len()
-        )));
-    }
-    std::fs::read_to_string(path).map_err(|error| refuse(error.to_string()))
+    input::text(path, MAX_BYTES)
+        .map_err(|why| Exit::Usage(format!("job file {}: {why}", path.display())))
 }
 
 #[cfg(test)]

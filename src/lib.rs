@@ -18,8 +18,10 @@ mod cli;
 mod client;
 mod commands;
 mod face;
+mod input;
 mod job_file;
 mod log;
+mod print;
 mod results;
 
 use std::process::ExitCode;
@@ -46,13 +48,13 @@ pub fn main(registry: Registry) -> ExitCode {
     };
     match &exit {
         Exit::Done => {}
-        Exit::Stopped(_) => eprintln!("{exit}"),
+        Exit::Stopped(_) => print::log(&exit.to_string()),
         Exit::Fault(_)
         | Exit::Usage(_)
         | Exit::Refused(_)
         | Exit::Damaged(_)
         | Exit::WaitedTooLong(_)
-        | Exit::Gone(_) => eprintln!("error: {exit}"),
+        | Exit::Gone(_) => print::log(&format!("error: {exit}")),
     }
     ExitCode::from(exit.code())
 }

@@ -23,7 +23,9 @@ pub(crate) fn start() -> Result<(), Exit> {
         .with_max_level(level)
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
-        .with_target(false);
+        .with_target(false)
+        // Standard error may be gone.
+        .log_internal_errors(false);
     // A program that set up its own log before calling `main` keeps it.
     let _ = log.try_init();
     Ok(())

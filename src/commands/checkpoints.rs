@@ -9,7 +9,7 @@ use resilin_checkpoint::{Depth, Health, Listing, RealFiles, inspect};
 use serde::Serialize;
 
 use crate::client::STATE;
-use crate::face::print_json;
+use crate::print;
 
 /// List or verify the checkpoints in a state directory
 #[derive(Debug, Args)]
@@ -76,13 +76,13 @@ impl Where {
         let lines: Vec<Line<'_>> = listings.iter().map(line).collect();
         for line in &lines {
             if self.json {
-                print_json(line);
+                print::json(line)?;
             } else {
-                print(line);
+                print::line(&text(line))?;
             }
         }
         if lines.is_empty() && !self.json {
-            println!("no checkpoint in {}", self.state.display());
+            print::line(&format!("no checkpoint in {}", self.state.display()))?;
         }
         let damaged = lines.iter().filter(|line| line.damage.is_some()).count();
         Ok((damaged, lines.len()))
@@ -104,14 +104,14 @@ fn line(listing: &Listing) -> Line<'_> {
     }
 }
 
-fn print(line: &Line<'_>) {
+fn text(line: &Line<'_>) -> String {
     let state = match (line.damage, line.finished) {
         (Some(why), _) => format!("damaged: {why}"),
         (None, true) => "good, the end of the run".into(),
         (None, false) => "good".into(),
     };
-    println!(
+    format!(
         "{}/{}  step {}  {} bytes  {state}",
         line.run, line.checkpoint, line.step, line.bytes
-    );
+    )
 }

@@ -4,6 +4,7 @@ use resilin_actors::Exit;
 use serde_json::json;
 
 use crate::client::ClientArgs;
+use crate::print;
 
 /// Let one worker hand back what it holds and leave
 #[derive(Debug, clap::Args)]
@@ -19,7 +20,6 @@ impl Drain {
     pub(crate) fn run(&self) -> Result<(), Exit> {
         let body = json!({ "worker": self.worker });
         self.client.client()?.post("drain", &body)?;
-        println!("worker {} drains", self.worker);
-        Ok(())
+        print::line(&format!("worker {} drains", self.worker))
     }
 }

@@ -38,8 +38,7 @@ impl Reference {
         let report = watch.report(&task, &trained);
         self.results.write_report(&report)?;
         self.results.write_chain(|| Ok(watch.chain.clone()))?;
-        watch.face.end(&report);
-        Ok(())
+        watch.face.end(&report)
     }
 }
 

@@ -4,6 +4,7 @@ use resilin_actors::Exit;
 use serde_json::json;
 
 use crate::client::ClientArgs;
+use crate::print;
 
 /// Change how many workers `train` keeps running; results stay the same, to the bit
 #[derive(Debug, clap::Args)]
@@ -19,7 +20,6 @@ impl Scale {
     pub(crate) fn run(&self) -> Result<(), Exit> {
         let body = json!({ "workers": self.workers });
         self.client.client()?.post("scale", &body)?;
-        println!("{} workers are wanted", self.workers);
-        Ok(())
+        print::line(&format!("{} workers are wanted", self.workers))
     }
 }

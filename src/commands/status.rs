@@ -5,7 +5,7 @@ use resilin_actors::coordinator::RunStatus;
 use resilin_core::machine::job::MemberStatus;
 
 use crate::client::ClientArgs;
-use crate::face::print_json;
+use crate::print;
 
 /// Show a run: steps, loss, workers, checkpoints, and whom it waits for
 #[derive(Debug, clap::Args)]
@@ -21,13 +21,9 @@ impl Status {
     pub(crate) fn run(&self) -> Result<(), Exit> {
         let status = self.client.client()?.status()?;
         if self.json {
-            print_json(&status);
-            return Ok(());
+            return print::json(&status);
         }
-        for line in lines(&status) {
-            println!("{line}");
-        }
-        Ok(())
+        print::line(&lines(&status).join("\n"))
     }
 }
 

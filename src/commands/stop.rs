@@ -4,6 +4,7 @@ use resilin_actors::Exit;
 use serde_json::json;
 
 use crate::client::ClientArgs;
+use crate::print;
 
 /// Stop a run at the next step, with a checkpoint; the same command line goes on from there
 #[derive(Debug, clap::Args)]
@@ -15,7 +16,6 @@ pub(crate) struct Stop {
 impl Stop {
     pub(crate) fn run(&self) -> Result<(), Exit> {
         self.client.client()?.post("stop", &json!({}))?;
-        println!("the run stops at the next step");
-        Ok(())
+        print::line("the run stops at the next step")
     }
 }

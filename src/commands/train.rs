@@ -17,6 +17,7 @@ use crate::client::{STATE, secret};
 use crate::commands::exit;
 use crate::face::{Face, FaceArgs};
 use crate::job_file::{JobArgs, utf8};
+use crate::print;
 use crate::results::ResultArgs;
 use watch::Watch;
 
@@ -57,8 +58,7 @@ impl Train {
         self.results.check()?;
         if self.print_job {
             let task = self.job.task(self.document()?, registry)?;
-            print!("{}", task.effective.toml());
-            return Ok(());
+            return print::line(task.effective.toml().trim_end());
         }
         let options = self.supervisor()?;
         let mut watch = Watch::new(Face::new(self.face));
@@ -139,7 +139,8 @@ impl Train {
         }
         self.results.write_report(&report)?;
         self.results.write_chain(|| chain(directory))?;
-        watch.face.end(&report);
+        // The exit code is the run's, whoever reads.
+        let _ = watch.face.end(&report);
         Ok(())
     }
 }

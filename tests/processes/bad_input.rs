@@ -77,7 +77,9 @@ fn job_files() {
 #[test]
 fn command_lines() {
     let scene = Scene::new(JOB);
-    let cases: [(&[&str], &str); 5] = [
+    scene.write("long", "x".repeat(5000));
+    scene.write("bell", "open\u{7}sesame");
+    let cases: [(&[&str], &str); 12] = [
         (&[], "--help"),
         (&["train", "--workes", "2"], "--workers"),
         (
@@ -89,6 +91,19 @@ fn command_lines() {
             "no/where.json",
         ),
         (&["worker"], "--join"),
+        (&["worker", "--join", "foo"], "HOST:PORT"),
+        (&["worker", "--join", "localhost:70000"], "HOST:PORT"),
+        (&["train", "job.toml", "--token-file", "long"], "4096"),
+        (&["train", "job.toml", "--token-file", "bell"], "printable"),
+        (
+            &["coordinator", "job.toml", "--token-file", "/dev/zero"],
+            "not a regular file",
+        ),
+        (
+            &["status", "--api", "127.0.0.1:1", "--token-file", "."],
+            "regular",
+        ),
+        (&["train", "/dev/zero"], "not a regular file"),
     ];
     for (arguments, part) in cases {
         assert_refused(&scene, &scene.run(arguments), 2, &[part]);

@@ -1,9 +1,9 @@
 //! Workers that come and go in peace, by the commands of an operator.
 
-use resilin_actors::coordinator::Location;
+use resilin_actors::coordinator::{Location, RunStatus};
 use rustix::process::Signal;
 
-use crate::scene::{JOB, Scene, assert_code, assert_success, stderr, stdout};
+use crate::scene::{JOB, Scene, assert_code, assert_success, signal, stderr, stdout};
 
 #[test]
 fn joins_and_drains_change_no_bit() {
@@ -63,9 +63,70 @@ fn joins_and_drains_change_no_bit() {
     assert!(report.workers_drained >= 2, "{report:?}");
 }
 
-fn active(status: &resilin_actors::coordinator::RunStatus, count: usize) -> bool {
+fn active(status: &RunStatus, count: usize) -> bool {
     let workers = status.job.workers.iter();
     workers.filter(|worker| worker.state == "active").count() == count
+}
+
+#[test]
+fn all_workers_leave_and_others_come() {
+    let scene = Scene::new(JOB);
+    let (chain, _) = scene.reference();
+    let train = scene.start(&["train", "job.toml", "--hash-chain", "train.chain"]);
+    // Whoever leaves by a signal is still wanted.
+    let first = scene.until("two workers compute", |status| active(status, 2));
+    for pid in scene.processes("worker") {
+        signal(pid, Signal::TERM);
+    }
+    let newer = |status: &RunStatus| {
+        let oldest = status.job.workers.first().map(|worker| worker.incarnation);
+        active(status, 2) && oldest > first.job.workers.last().map(|worker| worker.incarnation)
+    };
+    let second = scene.until("two others compute", newer);
+
+    // Whoever is drained is not, until more are asked for.
+    for worker in &second.job.workers {
+        assert_success(&scene.run(&["drain", &worker.incarnation.to_string()]));
+    }
+    let paused = scene.until("nobody is left", |status| status.job.workers.is_empty());
+    assert_eq!(paused.job.wanted, 0, "{paused:?}");
+    assert!(
+        stdout(&scene.run(&["status"])).contains("resilin scale N"),
+        "{paused:?}"
+    );
+    let output = scene.run(&["scale", "5000"]);
+    assert_code(output.status, 2, &output);
+    assert!(stderr(&output).contains("max_workers 1024"), "{output:?}");
+    assert_success(&scene.run(&["scale", "2"]));
+
+    assert_success(&train.output());
+    scene.assert_empty();
+    assert_eq!(scene.read("train.chain"), chain);
+}
+
+#[test]
+fn nobody_reads_what_is_printed() {
+    let scene = Scene::new(JOB);
+    let full = || std::fs::File::options().write(true).open("/dev/full");
+    for arguments in [
+        &["train", "job.toml", "--print-job"][..],
+        &["reference", "job.toml"],
+    ] {
+        let mut command = scene.command(arguments);
+        let output = command.stdout(full().expect("/dev/full")).output();
+        let output = output.expect("it starts");
+        assert_code(output.status, 1, &output);
+        let said = stderr(&output);
+        assert!(said.starts_with("error: cannot write to"), "{said:?}");
+        assert_eq!(said.lines().count(), 1, "{said:?}");
+    }
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let mut train = scene.command(&["train", "job.toml"]);
+    let output = train.stdout(writer).output().expect("it starts");
+    assert_code(output.status, 0, &output);
+    assert_eq!(stderr(&output), "");
+    scene.assert_empty();
 }
 
 #[test]

@@ -7,7 +7,7 @@ use resilin_actors::bench::slice::MomentumSlice;
 use resilin_actors::bench::slow_reader::{self, SlowReaderPlan, SlowReaderReport};
 use serde::Serialize;
 
-use crate::face::print_json;
+use crate::print;
 
 #[derive(Debug, Serialize)]
 struct Summary {
@@ -26,57 +26,59 @@ pub(super) fn run(json: bool) -> Result<(), Exit> {
     let slow_reader = slow_reader::measure(SlowReaderPlan::default());
     let slow_reader = slow_reader.map_err(|error| Exit::Fault(error.to_string()))?;
     if json {
-        print_json(&Summary {
+        return print::json(&Summary {
             exchange,
             slow_reader,
         });
-    } else {
-        show_slow_reader(&slow_reader);
     }
+    show_slow_reader(&slow_reader);
     Ok(())
 }
 
 fn show_exchange(report: &ExchangeReport) {
-    println!(
+    print::progress(&format!(
         "contributions of {} MiB over loopback TCP, medians of {} rounds",
         report.contribution_bytes >> 20,
         report.rounds
-    );
+    ));
     let line = |name: &str, rate: Rate| {
-        println!(
+        print::progress(&format!(
             "{name:<16} {:6.2} ms  {:5.2} GB/s  {:.2} of the bare copy",
             rate.contribution_ms, rate.gigabytes_per_s, rate.of_bare
-        );
+        ));
     };
     line("bare copy", report.bare);
     line("link, crc off", report.link_crc_off);
     line("link, crc on", report.link_crc_on);
-    println!(
+    print::progress(&format!(
         "sum of {}       {:6.2} ms\napply          {:8.2} ms",
         report.contributions, report.sum_ms, report.apply_ms
-    );
+    ));
 }
 
 fn show_slow_reader(report: &SlowReaderReport) {
-    println!(
+    print::progress(&format!(
         "a reader that takes nothing for {:.0} s, {} tensors of {} MiB",
         report.slow_s,
         report.tensors,
         report.tensor_bytes >> 20
-    );
-    println!("sender stopped   {:6.2} s", report.stopped_s);
-    println!(
+    ));
+    print::progress(&format!("sender stopped   {:6.2} s", report.stopped_s));
+    print::progress(&format!(
         "queued at most   {:6.1} MiB of {} MiB in flight",
         mebibytes(report.queued_max_bytes),
         report.in_flight_bytes >> 20
-    );
-    println!(
+    ));
+    print::progress(&format!(
         "heartbeat gap    {:6.0} ms, one every {:.0} ms",
         report.heartbeat_gap_max_ms, report.heartbeat_ms
-    );
-    println!("tensors intact   {:6} of {}", report.intact, report.tensors);
+    ));
+    print::progress(&format!(
+        "tensors intact   {:6} of {}",
+        report.intact, report.tensors
+    ));
     let verdict = if report.holds() { "yes" } else { "no" };
-    println!("within bounds    {verdict:>6}");
+    print::progress(&format!("within bounds    {verdict:>6}"));
 }
 
 fn mebibytes(bytes: u64) -> f64 {

@@ -18,7 +18,7 @@ use serde_json::json;
 use super::lab::Lab;
 use super::median;
 use crate::client::Client;
-use crate::face::print_json;
+use crate::print;
 
 const WORKERS: u32 = 4;
 /// Committed steps between two kills.
@@ -88,32 +88,34 @@ impl Recovery {
             }
             (Err(error), _) => return Err(error),
         };
-        summary.print(json);
-        Ok(())
+        summary.print(json)
     }
 }
 
 impl Summary {
-    fn print(&self, json: bool) {
+    fn print(&self, json: bool) -> Result<(), Exit> {
         if json {
-            return print_json(self);
+            return print::json(self);
         }
         let times: Vec<String> = self
             .recovery_ms
             .iter()
             .map(|ms| format!("{ms:.1}"))
             .collect();
-        println!("from SIGKILL of one of {WORKERS} workers to the next committed step, in ms:");
-        println!("  {}", times.join(" "));
-        println!("median          {:.1} ms", self.median_ms);
-        println!(
+        print::progress(&format!(
+            "from SIGKILL of one of {WORKERS} workers to the next committed step, in ms:"
+        ));
+        print::progress(&format!("  {}", times.join(" ")));
+        print::progress(&format!("median          {:.1} ms", self.median_ms));
+        print::progress(&format!(
             "quiet step      {:.1} ms (median, three workers)",
             self.quiet_step_ms
-        );
-        println!(
+        ));
+        print::progress(&format!(
             "bound           {:.1} ms (200 ms and one quiet step)",
             self.bound_ms
-        );
+        ));
+        Ok(())
     }
 }
 

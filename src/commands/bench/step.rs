@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use super::lab::Lab;
 use super::median;
-use crate::face::print_json;
+use crate::print;
 
 const BATCH: u64 = 512;
 /// Steps of one measured run.
@@ -79,7 +79,9 @@ impl Step {
         let task = registry.task(document, Some(lab.root()));
         let task = Arc::new(task.map_err(|error| Exit::Usage(error.to_string()))?);
         if !json {
-            println!("MLP 784-512-256-10, batch {BATCH}, 8 partitions, momentum; samples/s");
+            print::progress(&format!(
+                "MLP 784-512-256-10, batch {BATCH}, 8 partitions, momentum; samples/s"
+            ));
         }
         let mut rounds = Vec::new();
         for number in 0..=self.rounds.get() {
@@ -93,32 +95,33 @@ impl Step {
                 rounds.push(round);
             }
             if !json {
-                println!(
+                print::progress(&format!(
                     "round {number:2}  reference {:7.0}  one worker {:7.0}  two workers {:7.0}",
                     round.reference, round.one_worker, round.two_workers
-                );
+                ));
             }
         }
-        report(rounds, json);
-        Ok(())
+        report(rounds, json)
     }
 }
 
-fn report(rounds: Vec<Round>, json: bool) {
+fn report(rounds: Vec<Round>, json: bool) -> Result<(), Exit> {
     let ratios = |ratio: fn(&Round) -> f64| median(&rounds.iter().map(ratio).collect::<Vec<_>>());
     let one_of_reference = ratios(|round| round.one_worker / round.reference);
     let two_of_one = ratios(|round| round.two_workers / round.one_worker);
     if json {
-        print_json(&Summary {
+        return print::json(&Summary {
             rounds,
             one_of_reference,
             two_of_one,
         });
-        return;
     }
-    println!("medians of {} ratios:", rounds.len());
-    println!("  one worker over the reference  {one_of_reference:.3}");
-    println!("  two workers over one           {two_of_one:.3}");
+    print::progress(&format!("medians of {} ratios:", rounds.len()));
+    print::progress(&format!(
+        "  one worker over the reference  {one_of_reference:.3}"
+    ));
+    print::progress(&format!("  two workers over one           {two_of_one:.3}"));
+    Ok(())
 }
 
 /// The serial reference in this process.
