@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::client::ClientArgs;
 use crate::print;
 
-/// Let one worker hand back what it holds and leave
+/// Let one worker hand back what it holds and leave; `train` wants one fewer then
 #[derive(Debug, clap::Args)]
 pub(crate) struct Drain {
     /// Number of the worker, as `resilin status` shows it (REIGN.NUMBER, or NUMBER alone)

@@ -252,7 +252,7 @@ impl<F: FnMut(Happening)> Supervisor<F> {
     fn coordinator_crashed(&mut self, end: &words::End) -> Result<(), Exit> {
         if self.stopping && self.location.is_none() {
             let text = "stopped before the run began; start again to go on";
-            self.verdict.get_or_insert(Exit::Fault(text.into()));
+            self.verdict.get_or_insert_with(|| Exit::Fault(text.into()));
             return Ok(());
         }
         self.failed(end);
