@@ -67,7 +67,7 @@ fn a_second_signal_ends_at_once() {
     let train = scene.start(&["train", "job.toml", "--workers", "0"]);
     scene.until("it waits for workers", |status| {
         let waiting = status.job.waiting.as_ref();
-        waiting.is_some_and(|who| who.starts_with("workers: none is ready"))
+        waiting.is_some_and(|who| who.starts_with("workers: none is wanted"))
     });
     train.signal(Signal::INT);
     train.signal(Signal::TERM);

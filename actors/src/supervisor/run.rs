@@ -341,18 +341,21 @@ impl<F: FnMut(Happening)> Supervisor<F> {
         (self.on)(Happening::Status(Box::new(status)));
     }
 
-    /// Ends surplus children that have not joined, the youngest first; the coordinator drains those
-    /// that have.
+    /// Ends surplus children: first who has not joined, then the youngest, which drain. The
+    /// coordinator drains only who was a member when the number was taken back.
     fn dismiss(&mut self, status: &RunStatus) {
-        let members = status.job.workers.iter();
-        let joined: BTreeSet<u32> = members.filter_map(|m| words::pid(&m.name)).collect();
-        let staying = self.workers.len() - self.dismissed.len();
-        let surplus = staying.saturating_sub(self.wanted as usize);
-        let outside =
-            |(pid, _): &(&u32, &Child)| !joined.contains(pid) && !self.dismissed.contains(pid);
-        let outside = self.workers.iter().rev().filter(outside).take(surplus);
-        let outside: Vec<u32> = outside.map(|(pid, _)| *pid).collect();
-        for pid in outside {
+        let pids = |leaving: bool| -> BTreeSet<u32> {
+            let members = status.job.workers.iter();
+            let found = members.filter(|member| (member.state == "draining") == leaving);
+            found
+                .filter_map(|member| words::pid(&member.name))
+                .collect()
+        };
+        let (joined, leaving) = (pids(false), pids(true));
+        let stays = |pid: &u32| !leaving.contains(pid) && !self.dismissed.contains(pid);
+        let mut staying: Vec<u32> = self.workers.keys().copied().filter(stays).collect();
+        staying.sort_by_key(|pid| (!joined.contains(pid), *pid));
+        for pid in staying.into_iter().skip(self.wanted as usize) {
             self.workers[&pid].terminate();
             self.dismissed.insert(pid);
         }

@@ -33,8 +33,8 @@ pub use status::{MemberStatus, Status};
 pub enum Command {
     /// So many workers are wanted; `train` starts them, surplus ones are drained.
     Scale(u32),
-    /// This worker shall leave, and one fewer is wanted: nobody takes its place until more are asked
-    /// for.
+    /// This worker shall leave. If no more than wanted are here, one fewer is wanted: nobody takes
+    /// its place until more are asked for.
     Drain(Incarnation),
     /// Checkpoint at the next step and end.
     Stop,

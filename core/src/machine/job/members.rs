@@ -228,10 +228,13 @@ impl Job {
         self.release(effects);
     }
 
-    /// One fewer is wanted when an operator drains a member, unless it is leaving already.
+    /// One fewer is wanted when an operator drains a member, unless it is leaving already or more
+    /// than wanted are here.
     pub(super) fn lower_wanted(&mut self, incarnation: Incarnation) {
         let state = self.members.get(&incarnation);
-        if state.is_some_and(|state| state.stage != Stage::Draining) {
+        let stays = |state: &State| state.stage != Stage::Draining;
+        let staying = self.members.values().filter(|state| stays(state)).count();
+        if state.is_some_and(stays) && staying <= self.wanted as usize {
             self.wanted = self.wanted.saturating_sub(1);
         }
     }
