@@ -469,3 +469,13 @@ fn held_out_rows_follow_their_own_seed() {
     let single = written("1,0\n", |c| c.holdout.fraction = 0.9).unwrap();
     assert!(single.test.is_none(), "one row stays for training");
 }
+
+#[test]
+fn a_wide_table_is_read_in_time_that_follows_its_width() {
+    const WIDTH: usize = 200_000;
+    let row = vec!["1"; WIDTH].join(",");
+    let split = written(format!("{row}\n{row}\n"), |config| {
+        config.target = Target::Value;
+    });
+    assert_eq!(split.unwrap().train.manifest().width as usize, WIDTH - 1);
+}

@@ -45,14 +45,15 @@ impl Columns {
                 found.collect::<Result<_, _>>()?
             }
         };
-        for (position, index) in features.iter().enumerate() {
+        let mut seen = vec![false; names.len()];
+        for index in &features {
             let name = &names[*index];
             if *index == target {
                 return Err(DataError(format!(
                     "{place}: column {name} is the target and in columns: leave it out there"
                 )));
             }
-            if features[..position].contains(index) {
+            if std::mem::replace(&mut seen[*index], true) {
                 return Err(DataError(format!(
                     "{place}: columns lists column {name} twice"
                 )));
