@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use resilin_core::job::{Document, Effective, Job, JobError, Key, Length};
-use resilin_core::layout::{Layout, SliceMap};
+use resilin_core::layout::{Entry, Layout, SliceMap};
 use resilin_core::sampling::Sampling;
 use resilin_core::tree::Tree;
 
@@ -32,6 +32,9 @@ const WARMUP: Key = Key::bits(
     "steps",
     "Steps over which the learning rate rises from 0; the shape begins after them.",
 );
+
+/// The most parameters of a model: every process holds several vectors of this length.
+const MOST_PARAMETERS: usize = 1 << 31;
 
 /// A job with all that it names.
 pub struct Task {
@@ -74,8 +77,12 @@ impl Task {
 
         let mut section = document.section("model");
         let model = registry.build_model(&mut section, manifest)?;
+        let entries = model.entries();
+        if let Some(refusal) = too_large(&entries) {
+            return Err(section.error("name", refusal));
+        }
         section.finish()?;
-        let layout = Arc::new(Layout::new(model.entries(), run.block));
+        let layout = Arc::new(Layout::new(entries, run.block));
         assert!(!layout.is_empty(), "a model has parameters");
 
         let microbatch = u64::from(run.microbatch());
@@ -142,6 +149,24 @@ impl Task {
         }
         *hasher.finalize().as_bytes()
     }
+}
+
+/// Why a model does not fit, in words; its sizes may be beyond what a `usize` holds.
+fn too_large(entries: &[Entry]) -> Option<String> {
+    let parameters = entries.iter().try_fold(0_usize, |sum, entry| {
+        let mut sizes = entry.shape.iter();
+        let values = sizes.try_fold(1_usize, |product, size| product.checked_mul(*size))?;
+        sum.checked_add(values)
+    });
+    let count = match parameters {
+        Some(count) if count <= MOST_PARAMETERS => return None,
+        Some(count) => count.to_string(),
+        None => "more than 2^64".into(),
+    };
+    Some(format!(
+        "the model has {count} parameters, more than {MOST_PARAMETERS} (8 GiB as f32); use smaller \
+         layers or fewer features"
+    ))
 }
 
 fn rows_line(manifest: &Manifest) -> String {

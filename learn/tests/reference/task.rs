@@ -124,3 +124,18 @@ fn scores_count_every_row_once_in_ranges_of_256() {
     };
     assert_eq!(combine_scores(&[values]), Some(values));
 }
+
+#[test]
+fn a_model_that_no_memory_holds_is_refused() {
+    // Three layers' weights and biases: 60 features, 1 target.
+    let wide = 1_u64 << 20;
+    let count = (60 * wide + wide) + (wide * wide + wide) + (wide + 1);
+    let model = "[model]\nname = \"mlp\"\nhidden = [1048576, 1048576]";
+    assert_eq!(
+        refusal(&format!("[data]\nname = \"random\"\n{model}")),
+        format!(
+            "job file line 4, [model] name: the model has {count} parameters, more than 2147483648 \
+             (8 GiB as f32); use smaller layers or fewer features"
+        )
+    );
+}
