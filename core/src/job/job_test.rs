@@ -87,6 +87,10 @@ fn every_mistake_is_one_line_that_names_place_and_remedy() {
             "job file line 2, [run] batch: expected an integer (1 to 16777216), found 0",
         ),
         (
+            "[run]\nbatch = 131072\npartitions = 131072",
+            "job file line 3, [run] partitions: expected an integer (1 to 4096), found 131072",
+        ),
+        (
             "[run]\nseed = -1",
             "job file line 2, [run] seed: expected an integer (0 to 18446744073709551615), \
              found -1",

@@ -77,8 +77,12 @@ const EVALUATE_EVERY: Key = Key::free(
     "Epochs between two evaluations on the test rows; 0 evaluates at the end only.",
 );
 
-/// The most partitions that the tree can have.
-const MAX_PARTITIONS: u32 = 1 << 24;
+/// The most samples of a step.
+const MAX_BATCH: u32 = 1 << 24;
+
+/// The most partitions that a coordinator stays quick with: a change of membership is told in one
+/// message a member, which names each.
+const MAX_PARTITIONS: u32 = 1 << 12;
 
 /// How long a run is. Both decide bits: a schedule may stretch over the whole length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,7 +151,7 @@ impl Run {
         let name = name(section)?;
         let seed = section.unsigned(&SEED, Some(1), 0..=u64::MAX)?;
         let length = length(section)?;
-        let batch = small(section, &BATCH, 64, MAX_PARTITIONS)?;
+        let batch = small(section, &BATCH, 64, MAX_BATCH)?;
         let partitions = small(
             section,
             &PARTITIONS,
