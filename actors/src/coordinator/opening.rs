@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use resilin_checkpoint::{History, Newest, Patience, Restored, Run, RunIdentity, StateDir};
+use resilin_checkpoint::{
+    History, Newest, Opened as OpenedRun, Patience, Restored, Run, RunIdentity, StateDir,
+};
 use resilin_core::handshake::{Expected, Fingerprint, Token};
 use resilin_core::job::Bits;
 use resilin_core::ledger::{Members, Record};
@@ -79,7 +81,10 @@ pub(super) fn open(options: Options, registry: &Registry) -> Result<Opened, Exit
             "another job than the newest run of this name: a new run begins"
         );
     }
+    log_ledger(&opened);
     let run = opened.run;
+    // A finished run's result is that of its rows only.
+    let restored = newest(&run, &task)?;
     let ended = run.record().finished.as_ref();
     if let Some(report) = ended.and_then(|finished| finished.report.clone()) {
         let directory = run.path().to_path_buf();
@@ -88,7 +93,6 @@ pub(super) fn open(options: Options, registry: &Registry) -> Result<Opened, Exit
             report,
         }));
     }
-    let restored = newest(&run, &task)?;
     let timeline = run.next_timeline()?;
     let rules = task.rules(cluster.shards);
     let base = restored.as_ref().map_or(Step(0), |r| r.manifest.step);
@@ -175,6 +179,27 @@ fn log_open(state: &StateDir) {
     }
     for warning in &report.warnings {
         tracing::warn!(warning, "opening the state");
+    }
+}
+
+fn log_ledger(opened: &OpenedRun) {
+    if let Some(cut) = &opened.cut {
+        match &cut.kept {
+            Some(kept) => tracing::warn!(
+                kept = %kept.display(),
+                bytes = cut.bytes,
+                records = cut.records,
+                "the ledger was damaged: it was set aside, and what fits is gone on from"
+            ),
+            None => tracing::info!(bytes = cut.bytes, "the ledger's torn last line was cut off"),
+        }
+    }
+    if let Some(checkpoint) = &opened.ledger_lacks {
+        tracing::warn!(
+            checkpoint,
+            "the ledger lacks lines that this checkpoint saw: the run goes on, but its hash chain \
+             and counts are not whole"
+        );
     }
 }
 

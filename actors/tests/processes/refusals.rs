@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use resilin_actors::coordinator::Announcement;
 use resilin_actors::link::{Address, DEFAULT_WINDOW, DialError, LinkOptions, dial};
 use resilin_core::frame::Checksum;
 use resilin_core::handshake::{Fingerprint, Hello, PROTOCOL, RefusalCode, Role};
@@ -89,20 +90,41 @@ fn data_of(slice: u16) -> Role {
     }
 }
 
+/// Reads `rows.csv` of the data directory.
+const ROWS_JOB: &str = "[run]\nsteps = 9\nbatch = 8\n[data]\nname = \"csv\"\n\
+                        path = \"rows.csv\"\n[model]\nname = \"softmax\"\n";
+
+/// A data directory whose rows are moved by `change`.
+fn rows(change: f64) -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    let row = |n: u32| format!("{},{},{}\n", n % 7, f64::from(n % 5) + change, n % 2);
+    let rows: String = (0..64).map(row).collect();
+    std::fs::write(directory.path().join("rows.csv"), format!("a,b,c\n{rows}")).unwrap();
+    directory
+}
+
+#[test]
+fn a_finished_run_does_not_answer_for_other_rows() {
+    let (here, there) = (rows(0.0), rows(0.5));
+    let state = tempfile::tempdir().unwrap();
+    let mut coordinator = Process::coordinator_with_rows(ROWS_JOB, state.path(), here.path());
+    let mut worker = Process::worker_with_rows(&coordinator.ready().join, here.path());
+    assert_eq!(coordinator.over().outcome, "finished");
+    assert_eq!((coordinator.end().0, worker.end().0), (0, 0));
+    let mut other = Process::coordinator_with_rows(ROWS_JOB, state.path(), there.path());
+    let (code, errors) = other.end();
+    assert_eq!(code, 3, "{errors}");
+    assert!(errors.contains("was trained on other rows"), "{errors}");
+    let mut same = Process::coordinator_with_rows(ROWS_JOB, state.path(), here.path());
+    assert!(matches!(same.announcement(), Announcement::Finished { .. }));
+    assert_eq!(same.end().0, 0);
+}
+
 #[test]
 fn other_rows_are_refused() {
-    let directory = |change: f64| {
-        let directory = tempfile::tempdir().unwrap();
-        let row = |n: u32| format!("{},{},{}\n", n % 7, f64::from(n % 5) + change, n % 2);
-        let rows: String = (0..64).map(row).collect();
-        std::fs::write(directory.path().join("rows.csv"), format!("a,b,c\n{rows}")).unwrap();
-        directory
-    };
-    let (here, there) = (directory(0.0), directory(0.5));
+    let (here, there) = (rows(0.0), rows(0.5));
     let state = tempfile::tempdir().unwrap();
-    let job = "[run]\nsteps = 9\nbatch = 8\n[data]\nname = \"csv\"\npath = \"rows.csv\"\n\
-               [model]\nname = \"softmax\"\n";
-    let coordinator = Process::coordinator_with_rows(job, state.path(), here.path());
+    let coordinator = Process::coordinator_with_rows(ROWS_JOB, state.path(), here.path());
     let location = coordinator.ready();
     let (code, errors) = Process::worker_with_rows(&location.join, there.path()).end();
     assert_eq!(code, 3, "{errors}");
