@@ -9,7 +9,7 @@ use resilin_core::{Step, Timeline};
 
 use crate::error::{Result, StoreError};
 use crate::files::Files;
-use crate::line;
+use crate::line::{self, LedgerMark};
 
 /// A chain line that a later branch made anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,9 +54,14 @@ impl History {
     /// # Errors
     /// The file system's.
     pub fn read(files: &dyn Files, path: &Path) -> Result<Self> {
+        Ok(Self::read_with_mark(files, path)?.0)
+    }
+
+    /// The same, with the place up to which the file fits.
+    pub(crate) fn read_with_mark(files: &dyn Files, path: &Path) -> Result<(Self, LedgerMark)> {
         let mut history = Self::default();
-        line::read(files, path, |record| history.add(record))?;
-        Ok(history)
+        let (mark, _) = line::read(files, path, |record| history.add(record))?;
+        Ok((history, mark))
     }
 
     fn add(&mut self, record: Record) {

@@ -218,11 +218,21 @@ impl Run {
     /// The chain lines and what superseded them, read from the ledger.
     ///
     /// # Errors
-    /// The file system's.
+    /// The file system's, or lines that were written are gone from the file.
     pub fn history(&self) -> Result<History> {
         // The lock keeps a repair from exchanging the file meanwhile.
         let ledger = self.ledger();
-        History::read(self.state().files(), ledger.path())
+        let (history, mark) = History::read_with_mark(self.state().files(), ledger.path())?;
+        if mark.bytes < ledger.mark().bytes {
+            let why = format!(
+                "lines that were written are gone: {} of {} bytes fit; leave the file alone while \
+                 the run goes on",
+                mark.bytes,
+                ledger.mark().bytes
+            );
+            return Err(StoreError::damaged(ledger.path(), why));
+        }
+        Ok(history)
     }
 
     fn ledger(&self) -> MutexGuard<'_, Ledger> {

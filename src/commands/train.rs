@@ -10,7 +10,7 @@ use resilin_actors::coordinator::Report;
 use resilin_actors::supervisor::{self, Ended, Options, When};
 use resilin_checkpoint::{History, LEDGER, RealFiles};
 use resilin_core::job::{Document, Job};
-use resilin_learn::kernel::Digest;
+use resilin_learn::kernel::{Digest, hex};
 use resilin_learn::registry::Registry;
 
 use crate::client::{STATE, secret};
@@ -138,21 +138,31 @@ impl Train {
             When::Now => watch.last_epochs(directory, &report),
         }
         self.results.write_report(&report)?;
-        self.results.write_chain(|| chain(directory))?;
+        let written = self.results.write_chain(|| chain(directory, &report));
         // The exit code is the run's, whoever reads.
         let _ = watch.face.end(&report);
-        Ok(())
+        written
     }
 }
 
-/// The newest timeline's chain of a run, from step 0.
-fn chain(directory: Option<&Path>) -> Result<Vec<Digest>, Exit> {
+/// The newest timeline's chain of a run, from step 0 to the line that the report names.
+fn chain(directory: Option<&Path>, report: &Report) -> Result<Vec<Digest>, Exit> {
     let Some(directory) = directory else {
         return Ok(Vec::new());
     };
-    let history = History::read(&RealFiles, &directory.join(LEDGER))?;
-    let lines = history.chain()?.into_iter();
-    Ok(lines.map(|(_, line)| line).collect())
+    let path = directory.join(LEDGER);
+    let damaged = |why: String| {
+        Exit::Fault(format!(
+            "no hash chain is written: {} is damaged: {why}; --fresh trains the run again",
+            path.display()
+        ))
+    };
+    let lines = History::read(&RealFiles, &path)?.chain();
+    let lines = lines.map_err(|error| damaged(error.to_string()))?;
+    if lines.last().map(|(_, line)| hex(line)) != report.chain {
+        return Err(damaged("its newest lines are missing".into()));
+    }
+    Ok(lines.into_iter().map(|(_, line)| line).collect())
 }
 
 fn option(arguments: &mut Vec<String>, name: &str, value: Option<String>) {

@@ -141,6 +141,38 @@ fn a_stopped_run_goes_on_with_other_workers_and_shards() {
 }
 
 #[test]
+fn a_run_without_its_ledger_ends_with_a_report() {
+    let (state, job) = (tempfile::tempdir().unwrap(), job(300, 1));
+    let expected = oracle(&job);
+    let mut coordinator = Process::coordinator(&job, state.path(), ANY, None);
+    let location = coordinator.ready();
+    let mut worker = Process::worker(&location.join, None);
+    wait_for_step(&location, 30);
+    coordinator.signal(Signal::TERM);
+    assert_eq!(coordinator.over().outcome, "stopped");
+    assert_eq!((coordinator.end().0, worker.end().0), (6, 0));
+    let ledger = location.directory.join(LEDGER);
+    std::fs::remove_file(&ledger).unwrap();
+
+    let mut coordinator = Process::coordinator(&job, state.path(), ANY, None);
+    let location = coordinator.ready();
+    let mut worker = Process::worker(&location.join, None);
+    wait_for_step(&location, 60);
+    // Once more, under the feet of the running process.
+    std::fs::remove_file(&ledger).unwrap();
+    let report = coordinator.over();
+    let (code, errors) = coordinator.end();
+    assert_eq!((code, worker.end().0), (0, 0), "{errors}");
+    assert_eq!((report.steps, report.outcome.as_str()), (300, "finished"));
+    assert_eq!(report.weights_sha256, Some(expected.weights));
+    let last = expected.chain.last().map(|(_, line)| line.clone());
+    assert_eq!(report.chain, last);
+    for warning in ["the ledger lacks lines", "lines that were written are gone"] {
+        assert!(errors.contains(warning), "no {warning}: {errors}");
+    }
+}
+
+#[test]
 fn a_killed_coordinator_comes_back_where_it_was_and_replays() {
     let (state, job) = (tempfile::tempdir().unwrap(), job(300, 2));
     let expected = oracle(&job);

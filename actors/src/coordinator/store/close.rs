@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use actix::{Context, Handler};
-use resilin_checkpoint::Result;
+use resilin_checkpoint::{History, Result};
 use resilin_core::machine::job::{Metrics, Outcome, Status};
 use resilin_core::{Span, Step};
-use resilin_learn::kernel::{WEIGHTS, hex, weights_sha256};
+use resilin_learn::kernel::{Digest, WEIGHTS, hex, weights_sha256};
 
 use super::{Close, StoreActor};
 use crate::clock::unix_seconds;
@@ -37,6 +37,7 @@ impl Handler<Close> for StoreActor {
 struct Durable {
     weights_sha256: Option<String>,
     path: Option<std::path::PathBuf>,
+    chain: Option<Digest>,
 }
 
 impl StoreActor {
@@ -48,16 +49,20 @@ impl StoreActor {
             wall,
         } = close;
         let task = &self.common.task;
-        let history = self.run.history()?;
+        let history = self.run.history().unwrap_or_else(|error| {
+            tracing::warn!(%error, "the report counts what is known without the ledger");
+            History::default()
+        });
         let steps: Vec<_> = history.steps().collect();
         // A skipped step has no loss.
         let last = steps.iter().rev().find(|step| step.weight > 0.0);
-        let chain = history.chain()?.last().map(|(_, line)| hex(line));
         let scored = status.metrics.last();
         let Durable {
             weights_sha256,
             path,
+            chain: durable_chain,
         } = self.durable()?;
+        let chain = newest_line(&history).or(durable_chain);
         let (word, cause) = words(outcome);
         Ok(Report {
             job: task.job.run.name.clone(),
@@ -70,7 +75,7 @@ impl StoreActor {
             epochs: epochs_begun(status, task.sampling.steps_per_epoch()),
             samples: steps.iter().map(|step| step.samples).sum(),
             weights_sha256,
-            chain,
+            chain: chain.as_ref().map(hex),
             train_loss: last.map(|step| step.loss_sum / step.weight),
             test_accuracy: scored.and_then(Metrics::accuracy),
             test_loss: scored.map(|metrics| metrics.loss_sum / metrics.rows as f64),
@@ -98,6 +103,7 @@ impl StoreActor {
         Ok(Durable {
             weights_sha256: weights.map(|(_, values)| hex(&weights_sha256(values))),
             path: Some(restored.path().to_path_buf()),
+            chain: Some(restored.manifest.chain),
         })
     }
 
@@ -123,6 +129,17 @@ impl StoreActor {
             report: Box::new(report),
         }
         .print();
+    }
+}
+
+/// The ledger's last chain line; none if lines of it are missing.
+fn newest_line(history: &History) -> Option<Digest> {
+    match history.chain() {
+        Ok(lines) => lines.last().map(|(_, line)| *line),
+        Err(error) => {
+            tracing::warn!(%error, "the report's chain line is the newest checkpoint's");
+            None
+        }
     }
 }
 
