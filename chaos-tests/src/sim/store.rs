@@ -127,7 +127,7 @@ impl Store {
 
     /// Who came and went, as the ledger says.
     pub(super) fn members(&self) -> Members {
-        let said = self.ledger.iter().filter_map(|record| match record {
+        let mut said = self.ledger.iter().filter_map(|record| match record {
             Record::Members(members) => Some(*members),
             Record::Start { .. }
             | Record::Initial { .. }
@@ -135,7 +135,7 @@ impl Store {
             | Record::Rollback { .. }
             | Record::Evaluation { .. } => None,
         });
-        said.last().unwrap_or_default()
+        said.next_back().unwrap_or_default()
     }
 
     /// The versions that the ledger says were scored.
