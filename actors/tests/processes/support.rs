@@ -94,7 +94,8 @@ pub(crate) fn play_role() {
         }
         other => panic!("no role {other}"),
     };
-    eprintln!("exit: {exit}");
+    // As the program itself says it: the supervisor takes the cause from this line.
+    eprintln!("error: {exit}");
     std::process::exit(exit.code().into());
 }
 
