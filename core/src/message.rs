@@ -17,12 +17,19 @@
 //!   |                           | <------------ Committed t    |
 //! ```
 
+mod host;
+
 use serde::{Deserialize, Serialize};
 
 use crate::id::{
     Generation, Incarnation, MapNumber, PartitionId, RunId, SliceId, Step, Timeline, View,
 };
 use crate::tree::{Node, PartitionSet};
+
+pub use host::{
+    Backup, Branch, Duty, Holding, HostSays, HostTold, HostWelcome, Peer, ReplicaSays, SliceView,
+    StoreAsks, StoreSays,
+};
 
 /// A right to evaluate a partition: from a step on until changed, or up to a planned hand-over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,17 +48,6 @@ impl Lease {
     pub fn covers(&self, step: Step) -> bool {
         self.from <= step && self.until.is_none_or(|until| step < until)
     }
-}
-
-/// Who serves a slice, and where.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SliceView {
-    /// The slice.
-    pub slice: SliceId,
-    /// The number of the view, in every frame to it.
-    pub view: View,
-    /// Where its primary listens, as `host:port`.
-    pub address: String,
 }
 
 /// All that a worker needs to know of the job's membership; a later generation replaces it whole.

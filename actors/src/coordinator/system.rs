@@ -79,6 +79,8 @@ fn views(opening: &Opening, address: &Address) -> Result<BTreeMap<SliceId, Slice
             slice,
             view: View::first(opening.timeline.reign),
             address: address.to_string(),
+            primary: None,
+            backup: None,
         };
         opening.run.set_view(slice, &view)?;
         views.insert(slice, view);

@@ -84,6 +84,8 @@ impl Sim<'_> {
                 slice,
                 view: View::first(reign),
                 address: "coordinator:1".into(),
+                primary: None,
+                backup: None,
             })
             .collect();
         let tensors = newest.map(|(_, tensors)| tensors);

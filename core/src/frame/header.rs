@@ -21,6 +21,10 @@ pub enum Kind {
     Weights,
     /// Per-block values of a vote.
     Vote,
+    /// The summed and prepared gradient of a slice, from primary to backup.
+    Root,
+    /// One tensor of a slice's whole state: weights or a moment, in this order.
+    State,
 }
 
 /// How the values are written in the payload.

@@ -38,6 +38,8 @@ fn settings() -> Settings {
             slice: SliceId(0),
             view: View::first(7),
             address: "a".into(),
+            primary: None,
+            backup: None,
         }],
         base: Step(0),
         superseded: BTreeMap::new(),

@@ -38,6 +38,8 @@ fn view(slice: SliceId) -> SliceView {
         slice,
         view: View::first(1),
         address: "here".into(),
+        primary: None,
+        backup: None,
     }
 }
 
