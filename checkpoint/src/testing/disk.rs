@@ -20,6 +20,8 @@ pub enum Fault {
     FailAt(u64),
     /// Every sync says that it worked and does nothing.
     LoseSyncs,
+    /// The same for that operation, if it is a sync.
+    LoseSyncAt(u64),
     /// Nothing can be changed.
     ReadOnly,
 }
@@ -85,8 +87,11 @@ impl State {
                 Err(io::Error::other("the operation was made to fail"))
             }
             Some(Fault::LoseSyncs) => Ok(Fate::Pretends),
+            Some(Fault::LoseSyncAt(at)) if at == self.operations => Ok(Fate::Pretends),
             Some(Fault::ReadOnly) => Err(ErrorKind::ReadOnlyFilesystem.into()),
-            Some(Fault::CrashAt(_) | Fault::FailAt(_)) | None => Ok(Fate::Works),
+            Some(Fault::CrashAt(_) | Fault::FailAt(_) | Fault::LoseSyncAt(_)) | None => {
+                Ok(Fate::Works)
+            }
         }
     }
 

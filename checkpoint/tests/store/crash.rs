@@ -149,6 +149,32 @@ fn syncs_that_do_nothing_are_caught_by_name_after_a_power_cut() {
 }
 
 #[test]
+fn a_single_lost_sync_anywhere_is_caught_by_name_after_a_power_cut() {
+    let quiet = disk(0);
+    scenario(&quiet, &mut 0).unwrap();
+    let mut caught = 0;
+    for at in 1..=quiet.operations() {
+        for seed in 0..4 {
+            let disk = disk(seed);
+            disk.set_fault(Some(Fault::LoseSyncAt(at)));
+            scenario(&disk, &mut 0).unwrap();
+            disk.restart();
+            let what = format!("operation {at}, seed {seed}");
+            let state = open_disk(&disk).unwrap_or_else(|error| panic!("{what}: {error}"));
+            let opened = state.open_run(identity(), Start::Resume, NOW).unwrap();
+            let skipped = opened.run.newest().unwrap().skipped;
+            let found = newest(&opened.run);
+            assert!(found == Some(20) || skipped.len() == 1, "{what}: {found:?}");
+            caught += usize::from(opened.ledger_lacks.is_some() || !skipped.is_empty());
+            let timeline = opened.run.next_timeline().unwrap();
+            save(&opened.run, timeline, 30, 2).unwrap();
+            assert_eq!(newest(&opened.run), Some(30), "{what}");
+        }
+    }
+    assert!(caught > 10, "{caught} lost syncs mattered");
+}
+
+#[test]
 fn the_end_of_a_run_is_one_batch_and_survives_the_records() {
     let disk = disk(0);
     let state = open_disk(&disk).unwrap();
