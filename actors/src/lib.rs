@@ -9,6 +9,7 @@ pub mod coordinator;
 mod exit;
 pub mod link;
 pub mod process;
+mod shard;
 pub mod supervisor;
 pub mod worker;
 

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use resilin_core::handshake::{Refusal, RefusalCode, Role};
 
 use super::common::Common;
-use super::{fleet, shard};
+use super::fleet;
 use crate::link::{Knock, Listener};
+use crate::shard;
 
 /// Hands every connection on, for as long as the process lives.
 pub(super) async fn accept(mut listener: Listener, common: Arc<Common>) {

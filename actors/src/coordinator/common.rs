@@ -12,9 +12,9 @@ use resilin_learn::task::Task;
 
 use super::fleet::FleetActor;
 use super::job::JobActor;
-use super::shard::ShardActor;
 use super::store::StoreActor;
 use crate::clock::Clock;
+use crate::shard::ShardActor;
 
 /// The actors, known to each other once all are started.
 pub(super) struct Peers {

@@ -14,8 +14,9 @@ use resilin_core::{Span, Time};
 use tokio::sync::oneshot;
 
 use super::common::Common;
-use super::{fleet, notes, shard, store};
+use super::{fleet, notes, store};
 use crate::clock::{Alarm, Tick};
+use crate::shard;
 
 /// A checkpoint that takes longer is given up; the store's own calls give up earlier.
 const PATIENCE: Span = Span::from_millis(60_000);

@@ -9,13 +9,11 @@ mod announce;
 mod common;
 mod fleet;
 mod http;
+mod inside;
 mod job;
-mod kernel;
 mod notes;
 mod opening;
 mod report;
-mod shard;
-mod shard_link;
 mod store;
 mod system;
 

@@ -10,11 +10,11 @@ use resilin_core::ledger::Record;
 use resilin_core::machine::job::{Outcome, Status};
 use resilin_core::machine::saver::Event;
 use resilin_core::{SliceId, Span, Step};
-use resilin_learn::kernel::{Digest, PinnedSlice, chain_line};
+use resilin_learn::kernel::{Digest, chain_line};
 
 use super::common::{Common, manifests};
 use super::job;
-use super::kernel::Hands;
+use crate::shard::Cut;
 
 mod close;
 
@@ -72,8 +72,8 @@ impl StoreActor {
         }
     }
 
-    fn write(&mut self, part: &Part) -> Result<()> {
-        let Part {
+    fn write(&mut self, part: &Cut) -> Result<()> {
+        let Cut {
             slice,
             step,
             pinned,
@@ -181,15 +181,7 @@ impl Actor for StoreActor {
 /// One slice's part of a cut.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(super) struct Part {
-    pub(super) slice: SliceId,
-    pub(super) step: Step,
-    pub(super) pinned: Box<PinnedSlice>,
-    /// Of the blocks of the version.
-    pub(super) digests: Vec<Digest>,
-    /// Where the copy's buffers go back to.
-    pub(super) home: Hands,
-}
+pub(super) struct Part(pub(super) Cut);
 
 /// All parts of a cut are written.
 #[derive(Message)]
@@ -221,7 +213,7 @@ pub(super) struct Close {
 impl Handler<Part> for StoreActor {
     type Result = ();
 
-    fn handle(&mut self, mut part: Part, _: &mut Context<Self>) {
+    fn handle(&mut self, Part(mut part): Part, _: &mut Context<Self>) {
         let (slice, step) = (part.slice, part.step);
         self.tell(Event::Begun(slice, step));
         let event = match self.write(&part) {

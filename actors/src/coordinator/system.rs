@@ -7,26 +7,24 @@ use actix::{Actor, Arbiter};
 use resilin_checkpoint::StateDir;
 use resilin_core::job::Bits;
 use resilin_core::machine::job::{Command, Outcome, Settings};
-use resilin_core::machine::shard::Origin;
 use resilin_core::message::SliceView;
 use resilin_core::{MapNumber, SliceId, View};
-use resilin_learn::kernel::{SliceKernel, hex};
+use resilin_learn::kernel::hex;
 use tokio::sync::oneshot;
 
 use super::accept::accept;
 use super::announce::{Announcement, Location};
 use super::common::{Common, Peers};
 use super::fleet::{self, FleetActor};
-use super::http;
 use super::job::{JobActor, Operator};
-use super::kernel::Arithmetic;
 use super::opening::Opening;
-use super::shard::{Begin, ShardActor};
 use super::store::StoreActor;
+use super::{http, inside};
 use crate::clock::{Clock, Tick};
 use crate::exit::Exit;
 use crate::link::{Address, ListenOptions, Listener};
 use crate::process::Signals;
+use crate::shard::Begin;
 
 /// The slice layout of a coordinator's life; it changes only with a restart so far (PROTOCOL 4).
 const MAP: MapNumber = MapNumber(1);
@@ -134,7 +132,7 @@ fn start(opening: Opening, views: BTreeMap<SliceId, SliceView>) -> Result<Starte
     });
     let (over, ended) = oneshot::channel();
 
-    let (shards, arithmetics) = start_shards(&common, kernels, &views);
+    let (shards, arithmetics) = inside::start(&common, kernels, &views);
     let for_job = Arc::clone(&common);
     let job = JobActor::start_in_arbiter(&Arbiter::new().handle(), move |_| {
         JobActor::new(for_job, settings, over)
@@ -168,38 +166,6 @@ fn start(opening: Opening, views: BTreeMap<SliceId, SliceView>) -> Result<Starte
     // The machines begin to count time, also if nobody ever comes.
     common.peers().job.do_send(Tick);
     Ok((common, ended, state))
-}
-
-type Shards = (
-    BTreeMap<SliceId, actix::Addr<ShardActor>>,
-    BTreeMap<SliceId, Arithmetic>,
-);
-
-fn start_shards(
-    common: &Arc<Common>,
-    kernels: BTreeMap<SliceId, SliceKernel>,
-    views: &BTreeMap<SliceId, SliceView>,
-) -> Shards {
-    let (mut shards, mut arithmetics) = (BTreeMap::new(), BTreeMap::new());
-    for (slice, kernel) in kernels {
-        let origin = Origin {
-            slice,
-            timeline: common.timeline,
-            map: MAP,
-            view: views[&slice].view,
-            step: kernel.version(),
-        };
-        let weights = kernel.weights(kernel.version());
-        let weights = Arc::clone(weights.expect("the newest version is live"));
-        let (arithmetic, hands) = Arithmetic::new(slice, kernel, Arc::clone(common));
-        let for_shard = Arc::clone(common);
-        let shard = ShardActor::start_in_arbiter(&Arbiter::new().handle(), move |_| {
-            ShardActor::new(for_shard, origin, weights, hands)
-        });
-        shards.insert(slice, shard);
-        arithmetics.insert(slice, arithmetic);
-    }
-    (shards, arithmetics)
 }
 
 /// Waits for the outcome; the first signal asks for a stop, a second one for an end at once.

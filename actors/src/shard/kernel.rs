@@ -9,11 +9,11 @@ use actix::Addr;
 use resilin_core::tree::Node;
 use resilin_core::vote::Action;
 use resilin_core::{SliceId, Step};
-use resilin_learn::kernel::{AppliedStep, BlockStats, PinnedSlice, SliceKernel};
+use resilin_learn::kernel::{AppliedStep, BlockStats, Digest, PinnedSlice, SliceKernel};
 
-use super::common::Common;
-use super::shard::{Kernel, ShardActor};
-use super::store::{self, StoreActor};
+use super::Setting;
+use super::actor::ShardActor;
+use super::mailbox::Kernel;
 use crate::link::SharedValues;
 
 /// The machine has one sum or update under way, beside at most one cut and one buffer that comes
@@ -46,9 +46,20 @@ pub(super) enum Answer {
     },
 }
 
+/// A copy of a version with all optimizer state, to be written elsewhere while training goes on.
+pub(crate) struct Cut {
+    pub(crate) slice: SliceId,
+    pub(crate) step: Step,
+    pub(crate) pinned: Box<PinnedSlice>,
+    /// Of the blocks of the version.
+    pub(crate) digests: Vec<Digest>,
+    /// Where the copy's buffers go back to.
+    pub(crate) home: Hands,
+}
+
 /// The sending end of a shard's arithmetic thread.
 #[derive(Clone)]
-pub(super) struct Hands(SyncSender<Work>);
+pub(crate) struct Hands(SyncSender<Work>);
 
 impl Hands {
     /// Gives the thread something to do.
@@ -59,29 +70,29 @@ impl Hands {
     }
 
     /// Gives a copy's buffers back; they are only memory.
-    pub(super) fn reuse(&self, pinned: Box<PinnedSlice>) {
+    pub(crate) fn reuse(&self, pinned: Box<PinnedSlice>) {
         let _ = self.0.try_send(Work::Reuse(pinned));
     }
 }
 
 /// The thread before it is started, so that the actor can hold its sending end.
-pub(super) struct Arithmetic {
+pub(crate) struct Arithmetic {
     slice: SliceId,
     kernel: SliceKernel,
-    common: Arc<Common>,
+    setting: Arc<Setting>,
     work: Receiver<Work>,
     hands: Hands,
     spare: Option<Box<PinnedSlice>>,
 }
 
 impl Arithmetic {
-    pub(super) fn new(slice: SliceId, kernel: SliceKernel, common: Arc<Common>) -> (Self, Hands) {
+    pub(crate) fn new(slice: SliceId, kernel: SliceKernel, setting: Arc<Setting>) -> (Self, Hands) {
         let (sender, work) = sync_channel(QUEUE);
         let hands = Hands(sender);
         let arithmetic = Self {
             slice,
             kernel,
-            common,
+            setting,
             work,
             hands: hands.clone(),
             spare: None,
@@ -90,14 +101,13 @@ impl Arithmetic {
     }
 
     /// Starts the thread; it lives as long as the process.
-    pub(super) fn start(self, shard: Addr<ShardActor>) -> std::io::Result<()> {
+    pub(crate) fn start(self, shard: Addr<ShardActor>) -> std::io::Result<()> {
         let name = format!("slice-{}", self.slice);
-        let store = self.common.peers().store.clone();
-        let run = move || self.run(&shard, &store);
+        let run = move || self.run(&shard);
         thread::Builder::new().name(name).spawn(run).map(drop)
     }
 
-    fn run(mut self, shard: &Addr<ShardActor>, store: &Addr<StoreActor>) {
+    fn run(mut self, shard: &Addr<ShardActor>) {
         while let Ok(work) = self.work.recv() {
             match work {
                 Work::Combine {
@@ -113,7 +123,10 @@ impl Arithmetic {
                     let answer = self.apply(step, action);
                     shard.do_send(Kernel(answer));
                 }
-                Work::Cut(step) => store.do_send(self.cut(step)),
+                Work::Cut(step) => {
+                    let cut = self.cut(step);
+                    self.setting.outside.keep(cut);
+                }
                 Work::Reuse(pinned) => self.spare = Some(pinned),
             }
         }
@@ -121,7 +134,7 @@ impl Arithmetic {
 
     fn combine(&mut self, step: Step, nodes: &[(Node, SharedValues)], weight: f64) -> BlockStats {
         let nodes: Vec<(Node, &[f32])> = nodes.iter().map(|(node, v)| (*node, &**v)).collect();
-        let with_samples = self.common.rules.sampling.with_samples(step);
+        let with_samples = self.setting.rules.sampling.with_samples(step);
         self.kernel.combine(step, &nodes, &with_samples, weight)
     }
 
@@ -140,11 +153,11 @@ impl Arithmetic {
         }
     }
 
-    fn cut(&mut self, step: Step) -> store::Part {
+    fn cut(&mut self, step: Step) -> Cut {
         assert_eq!(step, self.kernel.version(), "the newest version is cut");
         let mut pinned = self.spare.take().unwrap_or_default();
         self.kernel.pin(&mut pinned);
-        store::Part {
+        Cut {
             slice: self.slice,
             step,
             pinned,

@@ -9,8 +9,9 @@ use resilin_core::LinkId;
 use resilin_core::frame::{DataHeader, Kind};
 use resilin_core::tree::Node;
 
-use super::common::Common;
-use super::shard::{Asked, Gone, Opened, Pushed, ShardActor};
+use super::Setting;
+use super::actor::ShardActor;
+use super::mailbox::{Asked, Gone, Opened, Pushed};
 use crate::link::{BufferPool, Inbox, Knock, Link, LinkOptions, PooledBuffer, Received};
 
 /// What a contribution to the slice looks like.
@@ -27,13 +28,13 @@ pub(super) struct Expectation {
 pub(super) async fn serve(
     link: LinkId,
     knock: Knock,
-    common: Arc<Common>,
+    setting: Arc<Setting>,
     expectation: Expectation,
     shard: Addr<ShardActor>,
 ) {
     let mut options = LinkOptions::data(expectation.values as u64, expectation.pool.clone());
-    options.in_flight = common.task.job.cluster.in_flight;
-    let admitted = knock.admit(&common.expected, options).await;
+    options.in_flight = setting.in_flight;
+    let admitted = knock.admit(&setting.expected, options).await;
     let Ok((sender, mut inbox)) = admitted.map(Link::split) else {
         return;
     };

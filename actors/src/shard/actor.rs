@@ -1,0 +1,181 @@
+//! Shell of the Shard machine: an arbiter of its own, the links of workers, and the tensors that the
+//! machine holds as handles.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use actix::{Actor, Context};
+use resilin_core::frame::{DataHeader, Encoding, Kind};
+use resilin_core::machine::shard::{Effect, Event, Origin, Shard};
+use resilin_core::message::{ShardSays, Use};
+use resilin_core::{Incarnation, LinkId, Step, Tensor};
+
+use super::Setting;
+use super::kernel::{Hands, Work};
+use crate::clock::Alarm;
+use crate::link::{BufferPool, LinkSender, OutTensor, SharedValues, Stream};
+
+/// The actor of one slice.
+pub(crate) struct ShardActor {
+    pub(super) setting: Arc<Setting>,
+    pub(super) origin: Origin,
+    /// None until `Begin`: making the machine has effects.
+    pub(super) machine: Option<Shard>,
+    pub(super) alarm: Alarm,
+    pub(super) hands: Hands,
+    pub(super) pool: BufferPool,
+    pub(super) links: BTreeMap<LinkId, LinkSender>,
+    pub(super) last_link: LinkId,
+    pub(super) tensors: BTreeMap<Tensor, SharedValues>,
+    pub(super) last_tensor: Tensor,
+    /// The newest version and the one before.
+    pub(super) versions: BTreeMap<Step, Arc<Vec<f32>>>,
+    pinned: Option<(Step, Arc<Vec<f32>>)>,
+}
+
+impl ShardActor {
+    /// A slice that has `weights` at its origin.
+    pub(crate) fn new(
+        setting: Arc<Setting>,
+        origin: Origin,
+        weights: Arc<Vec<f32>>,
+        hands: Hands,
+    ) -> Self {
+        // A contribution for each partition, and one on its way.
+        let contributions = setting.rules.tree.partitions() as usize + 1;
+        let pool = BufferPool::new(contributions * weights.len() * size_of::<f32>());
+        Self {
+            setting,
+            origin,
+            machine: None,
+            alarm: Alarm::default(),
+            hands,
+            pool,
+            links: BTreeMap::new(),
+            last_link: LinkId(0),
+            tensors: BTreeMap::new(),
+            last_tensor: Tensor(0),
+            versions: BTreeMap::from([(origin.step, weights)]),
+            pinned: None,
+        }
+    }
+
+    pub(super) fn event(&mut self, event: Event, context: &mut Context<Self>) {
+        let now = self.setting.clock.now();
+        let machine = self.machine.as_mut().expect("begun before anything else");
+        let mut effects = Vec::new();
+        machine.step(now, event, &mut effects);
+        let deadline = machine.deadline();
+        self.carry_out(effects);
+        self.alarm.set(context, now, deadline);
+    }
+
+    pub(super) fn carry_out(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::Free(tensor) => drop(self.tensors.remove(&tensor)),
+                Effect::Say(link, says) => self.say(link, &says),
+                Effect::SendWeights(link, step, purpose) => self.send_weights(link, step, purpose),
+                Effect::Combine {
+                    step,
+                    nodes,
+                    weight,
+                } => {
+                    let nodes = nodes.iter().map(|(node, t)| (*node, self.tensor(*t)));
+                    let nodes = nodes.collect();
+                    self.hands.give(Work::Combine {
+                        step,
+                        nodes,
+                        weight,
+                    });
+                }
+                Effect::Apply { step, action, .. } => {
+                    // The next version takes the place of the previous one.
+                    self.versions.retain(|version, _| *version >= step);
+                    self.hands.give(Work::Apply { step, action });
+                }
+                Effect::Pin(step) => self.pinned = Some((step, Arc::clone(&self.versions[&step]))),
+                Effect::Unpin(_) => self.pinned = None,
+                Effect::Cut(step) => self.hands.give(Work::Cut(step)),
+                Effect::Tell(slice, says) => self.setting.outside.tell(slice, says),
+                Effect::Report(report) => self.setting.outside.report(report),
+            }
+        }
+    }
+
+    fn tensor(&self, tensor: Tensor) -> SharedValues {
+        let values = self.tensors.get(&tensor);
+        values.expect("held until the machine frees it").clone()
+    }
+
+    fn say(&self, link: LinkId, says: &ShardSays) {
+        let Some(sender) = self.links.get(&link) else {
+            return;
+        };
+        if let Err(error) = sender.send_control(says) {
+            tracing::debug!(link = link.0, %error, "an answer was not sent");
+        }
+    }
+
+    fn send_weights(&self, link: LinkId, step: Step, purpose: Use) {
+        let pinned = self.pinned.as_ref().filter(|(version, _)| *version == step);
+        let weights = self
+            .versions
+            .get(&step)
+            .or_else(|| pinned.map(|(_, weights)| weights));
+        let (Some(weights), Some(sender)) = (weights, self.links.get(&link)) else {
+            return;
+        };
+        let values = SharedValues::new(Arc::clone(weights) as _);
+        let stream = match purpose {
+            Use::Train => Stream(0),
+            Use::Evaluate => Stream(1),
+        };
+        let header = self.weights_header(step);
+        if let Err(error) = sender.send_newest(stream, OutTensor { header, values }) {
+            tracing::debug!(link = link.0, %error, "weights were not sent");
+        }
+    }
+
+    fn weights_header(&self, step: Step) -> DataHeader {
+        let Origin {
+            slice,
+            timeline,
+            map,
+            view,
+            ..
+        } = self.origin;
+        DataHeader {
+            run: self.setting.rules.run,
+            kind: Kind::Weights,
+            timeline,
+            map,
+            view,
+            incarnation: Incarnation::default(),
+            sequence: 0,
+            step,
+            based_on: None,
+            node: None,
+            blocks: self.setting.rules.slices.range(slice),
+            offset: 0,
+            total: 0,
+            encoding: Encoding::F32,
+            samples: 0,
+            weight: 0.0,
+            loss_sum: 0.0,
+        }
+    }
+
+    pub(super) fn newest(&self) -> Step {
+        let newest = self.versions.keys().next_back();
+        *newest.expect("one version lives always")
+    }
+}
+
+impl Actor for ShardActor {
+    type Context = Context<Self>;
+
+    fn started(&mut self, context: &mut Context<Self>) {
+        context.set_mailbox_capacity(self.setting.mailbox);
+    }
+}

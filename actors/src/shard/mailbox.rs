@@ -1,0 +1,205 @@
+//! What a slice's actor is told, and by whom.
+
+use std::sync::Arc;
+
+use actix::{AsyncContext, Context, Handler, Message};
+use resilin_core::LinkId;
+use resilin_core::frame::DataHeader;
+use resilin_core::machine::shard::{Event, Push, Shard};
+use resilin_core::message::{ShardOrder, SliceSays, WorkerAsks};
+use resilin_core::tree::Node;
+
+use super::actor::ShardActor;
+use super::kernel::Answer;
+use super::link;
+use crate::clock::Tick;
+use crate::link::{Knock, LinkSender, SharedValues};
+
+/// Opens the first step; comes before every other message.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Begin;
+
+/// A worker knocks for a data link.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Arrived(pub(crate) Knock);
+
+/// A worker's link is open.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct Opened(pub(super) LinkId, pub(super) LinkSender);
+
+/// A worker asks.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct Asked(pub(super) LinkId, pub(super) WorkerAsks);
+
+/// A worker contributes a node.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct Pushed {
+    pub(super) link: LinkId,
+    pub(super) node: Node,
+    pub(super) header: Box<DataHeader>,
+    pub(super) values: SharedValues,
+}
+
+/// A worker's link is gone.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct Gone(pub(super) LinkId);
+
+/// Another slice speaks.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Slice(pub(crate) SliceSays);
+
+/// The coordinator orders.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Order(pub(crate) ShardOrder);
+
+/// The arithmetic thread answers.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct Kernel(pub(super) Answer);
+
+impl Handler<Begin> for ShardActor {
+    type Result = ();
+
+    fn handle(&mut self, _: Begin, context: &mut Context<Self>) {
+        let mut effects = Vec::new();
+        let rules = self.setting.rules.clone();
+        self.machine = Some(Shard::new(rules, self.origin, &mut effects));
+        self.carry_out(effects);
+        context.notify(Tick);
+    }
+}
+
+impl Handler<Arrived> for ShardActor {
+    type Result = ();
+
+    fn handle(&mut self, Arrived(knock): Arrived, context: &mut Context<Self>) {
+        self.last_link = self.last_link.next();
+        let expectation = link::Expectation {
+            blocks: self.setting.rules.slices.range(self.origin.slice),
+            values: self.versions[&self.newest()].len(),
+            pool: self.pool.clone(),
+        };
+        actix::spawn(link::serve(
+            self.last_link,
+            knock,
+            Arc::clone(&self.setting),
+            expectation,
+            context.address(),
+        ));
+    }
+}
+
+impl Handler<Opened> for ShardActor {
+    type Result = ();
+
+    fn handle(&mut self, Opened(link, sender): Opened, context: &mut Context<Self>) {
+        self.links.insert(link, sender);
+        self.event(Event::LinkUp(link), context);
+    }
+}
+
+impl Handler<Asked> for ShardActor {
+    type Result = ();
+
+    fn handle(&mut self, Asked(link, asks): Asked, context: &mut Context<Self>) {
+        self.event(Event::Asked(link, asks), context);
+    }
+}
+
+impl Handler<Pushed> for ShardActor {
+    type Result = ();
+
+    fn handle(&mut self, pushed: Pushed, context: &mut Context<Self>) {
+        let Pushed {
+            link,
+            node,
+            header,
+            values,
+        } = pushed;
+        self.last_tensor = self.last_tensor.next();
+        let tensor = self.last_tensor;
+        self.tensors.insert(tensor, values);
+        let push = Push {
+            timeline: header.timeline,
+            map: header.map,
+            view: header.view,
+            step: header.step,
+            node,
+            incarnation: header.incarnation,
+            tensor,
+            samples: header.samples,
+            weight: header.weight,
+            loss_sum: header.loss_sum,
+        };
+        self.event(Event::Pushed(link, push), context);
+    }
+}
+
+impl Handler<Gone> for ShardActor {
+    type Result = ();
+
+    fn handle(&mut self, Gone(link): Gone, context: &mut Context<Self>) {
+        self.links.remove(&link);
+        self.event(Event::LinkDown(link), context);
+    }
+}
+
+impl Handler<Slice> for ShardActor {
+    type Result = ();
+
+    fn handle(&mut self, Slice(says): Slice, context: &mut Context<Self>) {
+        self.event(Event::Slice(says), context);
+    }
+}
+
+impl Handler<Order> for ShardActor {
+    type Result = ();
+
+    fn handle(&mut self, Order(order): Order, context: &mut Context<Self>) {
+        self.event(Event::Order(order), context);
+    }
+}
+
+impl Handler<Kernel> for ShardActor {
+    type Result = ();
+
+    fn handle(&mut self, Kernel(answer): Kernel, context: &mut Context<Self>) {
+        let event = match answer {
+            Answer::Combined(step, stats) => Event::Combined {
+                step,
+                squares: stats.squares,
+                non_finite: stats.non_finite,
+            },
+            Answer::Applied {
+                step,
+                applied,
+                weights,
+            } => {
+                self.versions.insert(applied.version, weights);
+                Event::Applied {
+                    step,
+                    digests: applied.digests,
+                    finite: applied.finite,
+                }
+            }
+        };
+        self.event(event, context);
+    }
+}
+
+impl Handler<Tick> for ShardActor {
+    type Result = ();
+
+    fn handle(&mut self, _: Tick, context: &mut Context<Self>) {
+        self.alarm.rang();
+        self.event(Event::Tick, context);
+    }
+}
