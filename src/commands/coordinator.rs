@@ -10,6 +10,7 @@ use resilin_learn::registry::Registry;
 
 use crate::client::{STATE, token};
 use crate::commands::exit;
+use crate::commands::worker::dialled;
 use crate::job_file::JobArgs;
 
 /// Lead a run: lease partitions to workers that dial in, keep weights and checkpoints
@@ -24,10 +25,14 @@ pub(crate) struct Coordinator {
     #[arg(long, value_name = "DIR", default_value = STATE)]
     state: PathBuf,
     /// Address for workers, HOST:PORT, instead of [cluster] listen; port 0 takes a free one
-    #[arg(long, value_name = "ADDR")]
+    // The last one counts: at a restart, the supervisor adds where the coordinator was.
+    #[arg(long, value_name = "ADDR", overrides_with = "listen")]
     listen: Option<String>,
+    /// Address that workers are told to dial, HOST:PORT, where they do not reach the one listened on
+    #[arg(long, value_name = "ADDR", value_parser = dialled)]
+    advertise: Option<String>,
     /// Address of the HTTP interface, HOST:PORT, instead of [cluster] api
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", overrides_with = "api")]
     api: Option<String>,
     /// File with the token that workers and tools must show; needed beyond loopback addresses
     #[arg(long, value_name = "FILE")]
@@ -51,6 +56,7 @@ impl Coordinator {
             state: self.state,
             data: self.job.data,
             listen: self.listen,
+            advertise: self.advertise,
             api: self.api,
             token: self.token_file.as_deref().map(token).transpose()?,
             token_file: self.token_file,

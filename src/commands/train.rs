@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use resilin_actors::Exit;
 use resilin_actors::coordinator::Report;
-use resilin_actors::supervisor::{self, Ended, Options, When};
+use resilin_actors::supervisor::{self, Children, Ended, Options, When};
 use resilin_checkpoint::{History, LEDGER, RealFiles};
 use resilin_core::job::{Document, Job};
 use resilin_learn::kernel::{Digest, hex};
@@ -15,6 +15,7 @@ use resilin_learn::registry::Registry;
 
 use crate::client::{STATE, secret};
 use crate::commands::exit;
+use crate::commands::worker::dialled;
 use crate::face::{Face, FaceArgs};
 use crate::job_file::{JobArgs, utf8};
 use crate::print;
@@ -38,6 +39,9 @@ pub(crate) struct Train {
     /// Address for workers, HOST:PORT, instead of [cluster] listen; port 0 takes a free one
     #[arg(long, value_name = "ADDR")]
     listen: Option<String>,
+    /// Address that workers are told to dial, HOST:PORT, where they do not reach the one listened on
+    #[arg(long, value_name = "ADDR", value_parser = dialled)]
+    advertise: Option<String>,
     /// Address of the HTTP interface, HOST:PORT, instead of [cluster] api
     #[arg(long, value_name = "ADDR")]
     api: Option<String>,
@@ -94,6 +98,7 @@ impl Train {
             restarts: failure.restarts,
             window: failure.restart_window,
             grace: failure.drain_grace,
+            children: Children::default(),
         })
     }
 
@@ -104,6 +109,7 @@ impl Train {
         let workers = self.workers.map(|workers| workers.to_string());
         option(&mut arguments, "--workers", workers);
         option(&mut arguments, "--listen", self.listen.clone());
+        option(&mut arguments, "--advertise", self.advertise.clone());
         option(&mut arguments, "--api", self.api.clone());
         self.token_argument(&mut arguments)?;
         Ok(arguments)

@@ -15,7 +15,7 @@ use crate::commands::exit;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Worker {
     /// Address of the coordinator, HOST:PORT, as `resilin status` shows it
-    #[arg(long, value_name = "ADDR", value_parser = address)]
+    #[arg(long, value_name = "ADDR", value_parser = dialled)]
     join: String,
     /// Directory where relative paths of [data] begin [default: the working directory]
     #[arg(long, value_name = "DIR")]
@@ -41,8 +41,8 @@ impl Worker {
     }
 }
 
-/// `HOST:PORT`, or `unix:PATH`, as a coordinator can listen.
-fn address(text: &str) -> Result<String, String> {
+/// An address to dial: `HOST:PORT`, or `unix:PATH`, as a coordinator can listen.
+pub(super) fn dialled(text: &str) -> Result<String, String> {
     let path = text.strip_prefix("unix:").map(|path| !path.is_empty());
     let tcp = || {
         let parts = text.rsplit_once(':');

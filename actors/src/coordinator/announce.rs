@@ -15,6 +15,8 @@ pub const COORDINATOR_FILE: &str = "coordinator.json";
 pub struct Location {
     /// Where workers dial, as `host:port`.
     pub join: String,
+    /// Where the coordinator listens for them: the same, unless it advertises another address.
+    pub listen: String,
     /// Where the HTTP interface listens, as `host:port`.
     pub api: String,
     /// Id of the run, in hex.

@@ -41,6 +41,8 @@ pub struct Options {
     pub data: Option<PathBuf>,
     /// The address for workers, instead of `[cluster] listen`.
     pub listen: Option<String>,
+    /// What members are told to dial, where that is another address than the one listened on.
+    pub advertise: Option<String>,
     /// The address of the HTTP interface, instead of `[cluster] api`.
     pub api: Option<String>,
     /// The secret of the cluster; needed to listen elsewhere than on loopback.

@@ -42,6 +42,7 @@ pub(super) struct Opening {
     pub(super) members: Members,
     pub(super) expected: Expected,
     pub(super) listen: String,
+    pub(super) advertise: Option<String>,
     pub(super) api: String,
     pub(super) token_file: Option<PathBuf>,
 }
@@ -127,6 +128,7 @@ pub(super) fn open(options: Options, registry: &Registry) -> Result<Opened, Exit
         metrics: metrics(&history),
         members: history.members(),
         listen,
+        advertise: options.advertise,
         api,
         token_file: options.token_file,
     })))

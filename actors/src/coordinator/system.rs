@@ -41,10 +41,13 @@ async fn serve_async(opening: Opening) -> Result<Exit, Exit> {
     let listener = Listener::bind(&address, ListenOptions::default()).await;
     let listener = listener.map_err(|error| Exit::Fault(error.to_string()))?;
     let http = http::bind(&opening.api)?;
-    let views = views(&opening, listener.address())?;
+    let listen = listener.address().to_string();
+    let join = opening.advertise.clone().unwrap_or_else(|| listen.clone());
+    let views = views(&opening, &join)?;
 
     let location = Location {
-        join: listener.address().to_string(),
+        join,
+        listen,
         api: http.address(),
         run: opening.rules.run.to_string(),
         pid: std::process::id(),
@@ -70,7 +73,7 @@ async fn serve_async(opening: Opening) -> Result<Exit, Exit> {
 }
 
 /// Makes a view for each slice and writes it down (PROTOCOL 3).
-fn views(opening: &Opening, address: &Address) -> Result<BTreeMap<SliceId, SliceView>, Exit> {
+fn views(opening: &Opening, address: &str) -> Result<BTreeMap<SliceId, SliceView>, Exit> {
     let mut views = BTreeMap::new();
     for slice in opening.rules.slices.ids() {
         let view = SliceView {

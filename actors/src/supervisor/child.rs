@@ -7,6 +7,7 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio::process::{ChildStdin, Command};
 use tokio::sync::{mpsc, oneshot};
 
+use super::children::Fate;
 use super::{Options, Role};
 
 /// A line or the end of a child.
@@ -20,6 +21,7 @@ pub(super) enum News {
         role: Role,
         pid: u32,
         status: ExitStatus,
+        fate: Fate,
     },
 }
 
@@ -52,6 +54,8 @@ impl Child {
         let output = process.stdout.take().expect("it is piped");
         let errors = process.stderr.take().expect("it is piped");
         let (kill, killed) = oneshot::channel();
+        let children = options.children.clone();
+        children.started(pid, role);
         tokio::spawn(async move {
             let end = async {
                 let said = each_line(output, &news, |text| News::Said { pid, text });
@@ -71,8 +75,15 @@ impl Child {
                     process.wait().await
                 }
             };
+            let fate = children.gone(pid);
             if let Ok(status) = status {
-                let _ = news.send(News::Gone { role, pid, status }).await;
+                let gone = News::Gone {
+                    role,
+                    pid,
+                    status,
+                    fate,
+                };
+                let _ = news.send(gone).await;
             }
         });
         Ok(Self {

@@ -8,6 +8,7 @@
 
 mod budget;
 mod child;
+mod children;
 mod look;
 mod run;
 mod words;
@@ -20,6 +21,7 @@ use resilin_core::Span;
 use crate::coordinator::{Location, RunStatus};
 use crate::exit::Exit;
 
+pub use children::Children;
 pub use run::run;
 
 /// What a supervisor is started with.
@@ -42,6 +44,8 @@ pub struct Options {
     pub window: Span,
     /// How long workers may take to end before they are killed.
     pub grace: Span,
+    /// Gets the living children, to make them fail on purpose.
+    pub children: Children,
 }
 
 /// What a child is.
@@ -91,6 +95,13 @@ pub enum Happening {
         pid: u32,
         /// Exit code or signal.
         how: String,
+    },
+    /// A child was killed through [`Children`] and is gone.
+    Killed {
+        /// What it was.
+        role: Role,
+        /// Its process id.
+        pid: u32,
     },
     /// The run at this moment, several times a second.
     Status(Box<RunStatus>),

@@ -1,15 +1,17 @@
 //! The supervisor's loop: news of children, signals, and a look at the run now and then.
 
+mod ends;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use resilin_core::Step;
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use super::budget::Budget;
 use super::child::{Child, News};
+use super::children::Fate;
 use super::look::Look;
 use super::words;
 use super::{Ended, Happening, Options, Role, When};
@@ -131,8 +133,8 @@ impl<F: FnMut(Happening)> Supervisor<F> {
         match &self.location {
             None => arguments.append(&mut self.options.first_start),
             Some(location) => {
-                let Location { join, api, .. } = location.clone();
-                arguments.extend(["--listen".into(), join, "--api".into(), api]);
+                let Location { listen, api, .. } = location.clone();
+                arguments.extend(["--listen".into(), listen, "--api".into(), api]);
             }
         }
         self.coordinator = Some(self.start(Role::Coordinator, arguments)?);
@@ -192,7 +194,18 @@ impl<F: FnMut(Happening)> Supervisor<F> {
                 (self.on)(Happening::Line { role, pid, text });
                 Ok(())
             }
-            News::Gone { role, pid, status } => {
+            News::Gone {
+                role,
+                pid,
+                fate: Fate::Killed,
+                status: _,
+            } => self.killed(role, pid),
+            News::Gone {
+                role,
+                pid,
+                status,
+                fate: Fate::Own,
+            } => {
                 let cause = self.causes.remove(&pid);
                 let end = words::End {
                     role,
@@ -225,97 +238,6 @@ impl<F: FnMut(Happening)> Supervisor<F> {
             Announcement::Over { directory, report } => {
                 self.directory = Some(directory);
                 self.report = serde_json::to_value(report).ok();
-            }
-        }
-    }
-
-    /// A coordinator that ended by itself had a reason; one that crashed is started again.
-    fn coordinator_gone(&mut self, end: &words::End) -> Result<(), Exit> {
-        self.coordinator = None;
-        let Some(code) = end.status.code() else {
-            return self.coordinator_crashed(end);
-        };
-        let line = || end.cause.clone().unwrap_or_else(|| end.to_string());
-        let exit = match code {
-            0 => Exit::Done,
-            2 => Exit::Usage(line()),
-            3 => Exit::Refused(line()),
-            4 => Exit::Damaged(line()),
-            5 => Exit::WaitedTooLong(line()),
-            6 => Exit::Stopped(Step(self.reported_steps())),
-            _ => Exit::Fault(line()),
-        };
-        self.verdict.get_or_insert(exit);
-        Ok(())
-    }
-
-    fn coordinator_crashed(&mut self, end: &words::End) -> Result<(), Exit> {
-        if self.stopping && self.location.is_none() {
-            let text = "stopped before the run began; start again to go on";
-            self.verdict.get_or_insert_with(|| Exit::Fault(text.into()));
-            return Ok(());
-        }
-        self.failed(end);
-        if self.stopping || self.verdict.is_some() {
-            let text = format!("{end}, before it had stopped; the same command line goes on");
-            self.verdict.get_or_insert(Exit::Fault(text));
-            return Ok(());
-        }
-        if self.budget.spend(Instant::now()) {
-            return self.start_coordinator();
-        }
-        let text = words::used_up(&self.options, end);
-        self.verdict.get_or_insert(Exit::Fault(text));
-        Ok(())
-    }
-
-    fn reported_steps(&self) -> u64 {
-        let steps = self
-            .report
-            .as_ref()
-            .and_then(|report| report["steps"].as_u64());
-        steps.unwrap_or_default()
-    }
-
-    fn worker_gone(&mut self, end: &words::End) {
-        self.workers.remove(&end.pid);
-        let dismissed = self.dismissed.remove(&end.pid);
-        match end.status.code() {
-            // Whether another one shall take its place is what the next look says: it may have been
-            // drained, or the run may be over.
-            Some(0) => {
-                self.look.forget();
-                self.room = 0;
-            }
-            None if dismissed => {}
-            // What is refused once is refused again.
-            Some(2 | 3) => {
-                self.failed(end);
-                self.give_up(Exit::Refused(format!("a worker was refused: {end}")));
-            }
-            Some(_) | None => {
-                self.failed(end);
-                if !self.budget.spend(Instant::now()) {
-                    self.give_up(Exit::Fault(words::used_up(&self.options, end)));
-                }
-            }
-        }
-    }
-
-    fn failed(&mut self, end: &words::End) {
-        (self.on)(Happening::Failed {
-            role: end.role,
-            pid: end.pid,
-            how: end.status.to_string(),
-        });
-    }
-
-    /// Ends the run in peace: what was reached stays durable.
-    fn give_up(&mut self, exit: Exit) {
-        if self.verdict.is_none() {
-            self.verdict = Some(exit);
-            if let Some(coordinator) = &self.coordinator {
-                coordinator.terminate();
             }
         }
     }

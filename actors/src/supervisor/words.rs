@@ -79,6 +79,7 @@ mod tests {
             restarts: 3,
             window: Span::from_millis(60_000),
             grace: Span::from_millis(1000),
+            children: super::super::Children::default(),
         };
         let window = options.window;
         let line = |how: &str| {

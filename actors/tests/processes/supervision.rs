@@ -43,6 +43,7 @@ fn killed_children_are_started_again_and_none_is_left() {
         Happening::Ready(_)
         | Happening::Line { .. }
         | Happening::Failed { .. }
+        | Happening::Killed { .. }
         | Happening::Stopping => {}
     });
     assert_eq!(
@@ -63,6 +64,39 @@ fn killed_children_are_started_again_and_none_is_left() {
     let again = supervisor::run(supervised(&job, state.path()), |_| {});
     assert_eq!((again.exit, again.done), (Exit::Done, When::Before));
     assert_eq!(again.report, Some(report));
+}
+
+#[test]
+fn children_killed_on_purpose_are_replaced_without_a_budget() {
+    let state = tempfile::tempdir().unwrap();
+    let job = job(1000, 2).replace("[cluster]", "[cluster]\nworkers = 2");
+    let mut options = supervised(&job, state.path());
+    options.restarts = 0;
+    let children = options.children.clone();
+    let (mut killed, mut seen) = (Vec::new(), Vec::new());
+    let ended = supervisor::run(options, |happening| match happening {
+        Happening::Status(status) => {
+            let plan = [Role::Worker, Role::Coordinator, Role::Worker];
+            let due = plan.get(killed.len()).copied();
+            let step = 10 + 50 * killed.len() as u64;
+            if let Some(role) = due.filter(|_| status.job.step.0 >= step) {
+                let pid = children.living(role)[0];
+                assert!(children.kill(pid), "{role} {pid}");
+                assert!(!children.living(role).contains(&pid), "{role} {pid}");
+                killed.push((role, pid));
+            }
+        }
+        Happening::Killed { role, pid } => seen.push((role, pid)),
+        Happening::Failed { role, pid, how } => panic!("{role} {pid} {how}"),
+        Happening::Started { .. }
+        | Happening::Ready(_)
+        | Happening::Line { .. }
+        | Happening::Stopping => {}
+    });
+    assert_eq!(ended.exit, Exit::Done, "{ended:?}");
+    assert_eq!((killed.len(), &killed), (3, &seen));
+    assert_eq!(children.living(Role::Worker), [0; 0]);
+    assert!(!children.kill(killed[0].1), "its id is not ours any more");
 }
 
 #[test]

@@ -70,6 +70,7 @@ pub(crate) fn play_role() {
                 state: given(STATE).unwrap().into(),
                 data: given(DATA).map(Into::into),
                 listen: given(ADDRESS),
+                advertise: None,
                 api: None,
                 token,
                 token_file: None,
@@ -127,6 +128,7 @@ pub(crate) fn supervised(job: &str, state: &Path) -> supervisor::Options {
         restarts: 10,
         window: Span::from_millis(60_000),
         grace: Span::from_millis(5000),
+        children: supervisor::Children::default(),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use resilin_actors::Exit;
-use resilin_actors::supervisor::{self, Ended, Happening, Options};
+use resilin_actors::supervisor::{self, Children, Ended, Happening, Options};
 use resilin_core::Span;
 use resilin_core::random::{Key, Purpose};
 
@@ -15,6 +15,7 @@ const SIDE: u32 = 28;
 /// The directory; removed when dropped.
 pub(super) struct Lab {
     dir: tempfile::TempDir,
+    children: Children,
 }
 
 impl Lab {
@@ -26,7 +27,10 @@ impl Lab {
                 "cannot make a temporary directory: {error}; set TMPDIR"
             ))
         })?;
-        let lab = Self { dir };
+        let lab = Self {
+            dir,
+            children: Children::default(),
+        };
         let mut draws = Key::new(1, Purpose::Synthetic).stream();
         let bytes = |count: u32, below: u32, draws: &mut resilin_core::random::Stream| {
             let draw = (0..count).map(|_| draws.below(below));
@@ -57,6 +61,11 @@ impl Lab {
         self.dir.path().join(name)
     }
 
+    /// The processes of its runs.
+    pub(super) fn children(&self) -> Children {
+        self.children.clone()
+    }
+
     /// Runs the job from its beginning with real processes, as `resilin train` does.
     pub(super) fn train(&self, workers: u32, on: impl FnMut(Happening)) -> Result<Ended, Exit> {
         let program = std::env::current_exe()
@@ -80,10 +89,10 @@ impl Lab {
             first_start: vec!["--fresh".into()],
             worker: std::iter::once("worker".into()).chain(data).collect(),
             token: None,
-            // Deaths are the subject here.
-            restarts: 1000,
+            restarts: 10,
             window: Span::from_secs_f64(60.0),
             grace: Span::from_secs_f64(10.0),
+            children: self.children.clone(),
         };
         Ok(supervisor::run(options, on))
     }

@@ -2,16 +2,13 @@
 //! next step is committed is taken, again and again. Only processes that this one started are
 //! killed, by their ids.
 
-use std::collections::BTreeSet;
 use std::num::NonZeroU32;
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use resilin_actors::Exit;
 use resilin_actors::coordinator::{Location, RunStatus};
-use resilin_actors::supervisor::{Happening, Role};
-use rustix::process::{Pid, Signal, kill_process};
+use resilin_actors::supervisor::{Children, Role};
 use serde::Serialize;
 use serde_json::json;
 
@@ -70,14 +67,13 @@ struct Summary {
 impl Recovery {
     pub(super) fn run(&self, json: bool) -> Result<(), Exit> {
         let lab = Lab::new(JOB)?;
-        let pids = Pids::default();
         let operator = Operator {
             state: lab.path("state"),
-            pids: pids.clone(),
+            children: lab.children(),
             kills: self.kills.get(),
         };
         let operator = thread::spawn(move || operator.work());
-        let ended = lab.train(WORKERS, |happening| pids.follow(&happening))?;
+        let ended = lab.train(WORKERS, |_| {})?;
         let worked = operator.join();
         let measured = worked.map_err(|_| Exit::Fault("the operator's thread ended".into()))?;
         // A run that failed is the cause of whatever the operator missed.
@@ -119,52 +115,10 @@ impl Summary {
     }
 }
 
-/// The workers of the run, by process id.
-#[derive(Clone, Default)]
-struct Pids(Arc<Mutex<BTreeSet<u32>>>);
-
-impl Pids {
-    fn lock(&self) -> MutexGuard<'_, BTreeSet<u32>> {
-        self.0
-            .lock()
-            .expect("nothing panics while the ids are held")
-    }
-
-    fn follow(&self, happening: &Happening) {
-        match happening {
-            Happening::Started {
-                role: Role::Worker,
-                pid,
-            } => drop(self.lock().insert(*pid)),
-            Happening::Failed {
-                role: Role::Worker,
-                pid,
-                ..
-            } => drop(self.lock().remove(pid)),
-            Happening::Started { .. }
-            | Happening::Failed { .. }
-            | Happening::Ready(_)
-            | Happening::Line { .. }
-            | Happening::Status(_)
-            | Happening::Stopping => {}
-        }
-    }
-
-    /// Kills the oldest worker.
-    fn kill(&self) -> Result<(), Exit> {
-        // Taken out, so that no id is ever killed twice.
-        let pid = self.lock().pop_first();
-        let pid = pid.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
-        let pid = pid.ok_or_else(|| Exit::Fault("no worker is left to kill".into()))?;
-        kill_process(pid, Signal::KILL)
-            .map_err(|error| Exit::Fault(format!("cannot kill worker {pid:?}: {error}")))
-    }
-}
-
 /// Watches the run closely, kills, and ends it.
 struct Operator {
     state: std::path::PathBuf,
-    pids: Pids,
+    children: Children,
     kills: u32,
 }
 
@@ -188,13 +142,22 @@ impl Operator {
         Err(Exit::Fault("no coordinator came up".into()))
     }
 
+    /// Kills the oldest worker.
+    fn kill(&self) -> Result<(), Exit> {
+        let oldest = self.children.living(Role::Worker).first().copied();
+        match oldest {
+            Some(pid) if self.children.kill(pid) => Ok(()),
+            Some(_) | None => Err(Exit::Fault("no worker is left to kill".into())),
+        }
+    }
+
     fn measure(&self, client: &Client) -> Result<Summary, Exit> {
         let mut recovery_ms = Vec::new();
         for _ in 0..self.kills {
             let settled = until(client, |status| active(status) == WORKERS as usize)?;
             let quiet = settled.job.step.0 + QUIET_STEPS;
             let before = until(client, |status| status.job.step.0 >= quiet)?;
-            self.pids.kill()?;
+            self.kill()?;
             let killed = Instant::now();
             until(client, |status| status.job.step > before.job.step)?;
             recovery_ms.push(killed.elapsed().as_secs_f64() * 1e3);

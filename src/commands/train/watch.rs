@@ -56,6 +56,8 @@ impl Watch {
                 None => self.face.log(&format!("{role} {pid}: {text}")),
             },
             Happening::Failed { role, pid, how } => self.failed(role, pid, &how),
+            // Nobody kills on purpose here.
+            Happening::Killed { role, pid } => self.failed(role, pid, "killed on purpose"),
             Happening::Status(status) => self.status(&status),
             Happening::Stopping => self
                 .notice("stopping at the next step with a checkpoint; again: ends at once".into()),
