@@ -5,6 +5,7 @@
 pub mod invariants;
 pub mod jobs;
 pub mod oracle;
+pub mod process;
 pub mod replay;
 pub mod schedule;
 pub mod sim;
