@@ -102,3 +102,45 @@ pub struct Split {
     /// Rows that are only evaluated.
     pub test: Option<Arc<dyn Dataset>>,
 }
+
+/// Rows that are known and not here: a process that only sums and updates never reads one.
+struct Elsewhere(Manifest);
+
+impl Dataset for Elsewhere {
+    fn manifest(&self) -> &Manifest {
+        &self.0
+    }
+
+    fn read(&self, _: &[u32], _: &mut Batch) -> Result<(), DataError> {
+        let name = &self.0.source;
+        Err(DataError(format!(
+            "the rows of {name} are not in this process"
+        )))
+    }
+}
+
+impl Split {
+    /// What the rows are, training rows first: enough for a process that reads none. The files are
+    /// left out.
+    #[must_use]
+    pub fn described(&self) -> Vec<Manifest> {
+        let all = std::iter::once(&self.train).chain(&self.test);
+        all.map(|rows| Manifest {
+            files: Vec::new(),
+            ..rows.manifest().clone()
+        })
+        .collect()
+    }
+
+    /// Rows that are in other processes; `None` if `described` does not come from a split.
+    #[must_use]
+    pub fn elsewhere(described: Vec<Manifest>) -> Option<Self> {
+        let mut rows = described.into_iter();
+        let elsewhere = |manifest| Arc::new(Elsewhere(manifest)) as Arc<dyn Dataset>;
+        let (train, test) = (rows.next()?, rows.next());
+        rows.next().is_none().then(|| Self {
+            train: elsewhere(train),
+            test: test.map(elsewhere),
+        })
+    }
+}

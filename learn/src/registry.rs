@@ -11,7 +11,7 @@ use crate::dataset::{Manifest, Split};
 use crate::model::Model;
 use crate::optimizer::Optimizer;
 use crate::schedule::Schedule;
-use crate::task::Task;
+use crate::task::{Rows, Task};
 
 type Build<T, C> = Box<dyn Fn(&mut Section<'_>, &C) -> Result<T, JobError> + Send + Sync>;
 type BuildData =
@@ -117,7 +117,16 @@ impl Registry {
     /// # Errors
     /// A job file that is not understood, or rows that cannot be read.
     pub fn task(&self, document: Document, directory: Option<&Path>) -> Result<Task, JobError> {
-        Task::read(self, document, directory)
+        Task::read(self, document, Rows::Read(directory))
+    }
+
+    /// The task of an effective job in a process without rows, which `split` describes
+    /// ([`Split::elsewhere`]). Its effective job lacks `[data]`, and so its run has another id.
+    ///
+    /// # Errors
+    /// A job that is not understood.
+    pub fn task_without_rows(&self, document: Document, split: Split) -> Result<Task, JobError> {
+        Task::read(self, document, Rows::Known(split))
     }
 
     pub(crate) fn build_data(

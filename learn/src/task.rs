@@ -36,6 +36,14 @@ const WARMUP: Key = Key::bits(
 /// The most parameters of a model: every process holds several vectors of this length.
 const MOST_PARAMETERS: usize = 1 << 31;
 
+/// Where a task's rows come from.
+pub(crate) enum Rows<'a> {
+    /// From what `[data]` names; relative paths start here.
+    Read(Option<&'a Path>),
+    /// They are known already; `[data]` is not looked at.
+    Known(Split),
+}
+
 /// A job with all that it names.
 pub struct Task {
     /// The core's sections.
@@ -62,18 +70,13 @@ impl Task {
     pub(crate) fn read(
         registry: &Registry,
         mut document: Document,
-        directory: Option<&Path>,
+        rows: Rows<'_>,
     ) -> Result<Self, JobError> {
         let job = Job::read(&mut document)?;
         let run = &job.run;
 
-        let mut section = document.section("data");
-        let split = registry.build_data(&mut section, directory)?;
+        let split = read_rows(registry, &mut document, rows)?;
         let manifest = split.train.manifest();
-        if manifest.rows == 0 {
-            return Err(section.error("name", "no training rows; hold out fewer"));
-        }
-        section.finish()?;
 
         let mut section = document.section("model");
         let model = registry.build_model(&mut section, manifest)?;
@@ -178,6 +181,24 @@ fn rows_line(manifest: &Manifest) -> String {
         "{} {} {kind} {count} {}\n",
         manifest.rows, manifest.width, manifest.digest
     )
+}
+
+fn read_rows(
+    registry: &Registry,
+    document: &mut Document,
+    rows: Rows<'_>,
+) -> Result<Split, JobError> {
+    let mut section = document.section("data");
+    let directory = match rows {
+        Rows::Read(directory) => directory,
+        Rows::Known(split) => return Ok(split),
+    };
+    let split = registry.build_data(&mut section, directory)?;
+    if split.train.manifest().rows == 0 {
+        return Err(section.error("name", "no training rows; hold out fewer"));
+    }
+    section.finish()?;
+    Ok(split)
 }
 
 fn read_rule(

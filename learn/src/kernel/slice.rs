@@ -203,6 +203,27 @@ impl SliceKernel {
         stats
     }
 
+    /// The gradient that `combine` made of the open step: what another replica applies in the same
+    /// way, after [`Self::load`].
+    ///
+    /// # Panics
+    /// If the step was not combined.
+    #[must_use]
+    pub fn root(&self, step: Step) -> &[f32] {
+        assert_eq!(self.combined, Some(step), "a root is of a combined step");
+        &self.gradient
+    }
+
+    /// Takes the root of the open step from another replica in place of `combine`.
+    ///
+    /// # Panics
+    /// If the step is not the open one, or the root is of another length.
+    pub fn load(&mut self, step: Step, root: &[f32]) {
+        assert_eq!(step, self.version(), "only the open step is loaded");
+        self.gradient.copy_from_slice(root);
+        self.combined = Some(step);
+    }
+
     /// Turns the sums of a block into gradients; their sum of squares, and whether all are finite.
     fn prepare(&mut self, index: usize, weight: f32) -> (f64, bool) {
         let weights = self.versions.newest();

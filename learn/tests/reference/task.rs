@@ -1,7 +1,8 @@
 use resilin_core::Step;
 use resilin_core::job::Document;
 use resilin_core::job::JobError;
-use resilin_learn::kernel::{combine_scores, score_range, score_tasks};
+use resilin_learn::dataset::{Batch, Split};
+use resilin_learn::kernel::{SliceKernel, combine_scores, score_range, score_tasks};
 use resilin_learn::model::{Model, Score};
 use resilin_learn::task::Task;
 
@@ -29,6 +30,51 @@ fn the_effective_job_builds_the_same_task() {
         Some("0.001")
     );
     assert_eq!(task.effective.value("optimizer", "beta2"), Some("0.999"));
+}
+
+#[test]
+fn a_process_without_rows_builds_the_same_slices() {
+    let task = task("batch = 24", "rows = 77", "[optimizer]\nname = \"adam\"");
+    let split = Split::elsewhere(task.split.described()).expect("it comes from a split");
+    let document = Document::parse(&task.effective.toml()).unwrap();
+    let other = registry().task_without_rows(document, split).unwrap();
+    assert_eq!(other.layout, task.layout);
+    assert_eq!(other.data_digest(), task.data_digest());
+    assert_eq!(other.total_steps, task.total_steps);
+    assert_eq!(other.initial_weights(), task.initial_weights());
+    let rules = |task: &Task| {
+        let rules = task.rules(3);
+        (
+            rules.sampling,
+            rules.votes,
+            rules.evaluate_every,
+            rules.evaluation_tasks,
+        )
+    };
+    assert_eq!(rules(&other), rules(&task));
+    let read = other.split.train.read(&[0], &mut Batch::default());
+    assert_eq!(
+        read.unwrap_err().to_string(),
+        "the rows of random are not in this process"
+    );
+    assert!(Split::elsewhere(Vec::new()).is_none());
+}
+
+#[test]
+fn a_replica_makes_the_same_version_of_the_same_root() {
+    let task = task("", "", "[optimizer]\nname = \"adam\"");
+    let plan = task.slice_plan(0..task.layout.blocks());
+    let weights = task.initial_weights();
+    let sum: Vec<f32> = weights.iter().map(|w| w * 3.0 + 1.0).collect();
+    let mut primary = SliceKernel::new(plan.clone(), weights.clone());
+    let mut backup = SliceKernel::new(plan, weights);
+    for step in [Step(0), Step(1)] {
+        let with_samples = task.sampling.with_samples(step);
+        primary.combine(step, &[(task.tree.root(), &sum)], &with_samples, 5.0);
+        backup.load(step, primary.root(step));
+        assert_eq!(primary.apply(step, 0.5), backup.apply(step, 0.5));
+    }
+    assert_eq!(primary.weights(Step(2)), backup.weights(Step(2)));
 }
 
 #[test]
