@@ -317,6 +317,8 @@ pub enum ShardReport {
         resting: bool,
         /// The slice voted for its open step.
         voted: bool,
+        /// Steps that its backup has yet to acknowledge; `None` without one.
+        behind: Option<u64>,
     },
     /// A step was applied; kept and repeated until acknowledged.
     Committed(StepRecord),

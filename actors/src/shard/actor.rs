@@ -99,6 +99,13 @@ impl ShardActor {
                 Effect::Cut(step) => self.hands.give(Work::Cut(step)),
                 Effect::Tell(slice, says) => self.setting.outside.tell(slice, says),
                 Effect::Report(report) => self.setting.outside.report(report),
+                Effect::Mirror(_)
+                | Effect::SendRoot(_)
+                | Effect::DropRoots { .. }
+                | Effect::SendCopy(_)
+                | Effect::TakeCopy(_)
+                | Effect::Load { .. }
+                | Effect::InSync(_) => unreachable!("slices in the coordinator have no replica"),
             }
         }
     }

@@ -215,6 +215,13 @@ impl Sim<'_> {
                 };
                 self.post(Mailbox::Reports(slice), Local::Report(report));
             }
+            Effect::Mirror(_)
+            | Effect::SendRoot(_)
+            | Effect::DropRoots { .. }
+            | Effect::SendCopy(_)
+            | Effect::TakeCopy(_)
+            | Effect::Load { .. }
+            | Effect::InSync(_) => unreachable!("slices in the coordinator have no replica"),
         }
         Ok(())
     }

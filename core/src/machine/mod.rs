@@ -2,6 +2,7 @@
 //! the shell or the simulator does.
 
 pub mod fleet;
+pub mod host;
 pub mod job;
 mod rules;
 pub mod saver;

@@ -20,7 +20,7 @@ use crate::time::Time;
 use crate::tree::{Node, PartitionSet};
 use crate::vote::{Decision, Flags, Vote};
 
-pub use event::{Effect, Event, Push};
+pub use event::{Assigned, Effect, Event, Follower, Push, Sync};
 
 /// Records kept for the ledger before the shard waits for the coordinator.
 const RECORDS: usize = 1024;
@@ -117,6 +117,15 @@ impl Shard {
         shard
     }
 
+    /// A replica as a view has it: a primary at its origin, or a backup that has nothing yet.
+    #[must_use]
+    pub fn begin(rules: Rules, origin: Origin, duty: Assigned, effects: &mut Vec<Effect>) -> Self {
+        match duty {
+            Assigned::Primary { .. } => Self::new(rules, origin, effects),
+            Assigned::Backup => unreachable!("no host begins a replica yet"),
+        }
+    }
+
     /// Takes one event.
     pub fn step(&mut self, now: Time, event: Event, effects: &mut Vec<Effect>) {
         match event {
@@ -163,6 +172,12 @@ impl Shard {
                 self.applied(step, digests, finite, effects);
             }
             Event::Order(order) => self.order(order, effects),
+            Event::View { .. }
+            | Event::PeerUp
+            | Event::PeerDown
+            | Event::Replica(_)
+            | Event::Root { .. }
+            | Event::Copied { .. } => unreachable!("no host begins a replica yet"),
             Event::Tick => self.tick(now, effects),
         }
         self.advance(effects);
@@ -182,6 +197,12 @@ impl Shard {
     #[must_use]
     pub fn version(&self) -> Step {
         self.step
+    }
+
+    /// The newest version that it has; `None` for a backup that was not copied yet.
+    #[must_use]
+    pub fn holds(&self) -> Option<Step> {
+        Some(self.step)
     }
 
     fn slice(&self) -> SliceId {
@@ -250,6 +271,7 @@ impl Shard {
                 .votes
                 .get(&self.step)
                 .is_some_and(|v| v.contains_key(&self.slice())),
+            behind: None,
         }));
     }
 

@@ -25,6 +25,7 @@ impl Job {
                 cutting,
                 resting,
                 voted,
+                behind: _,
             } => {
                 if timeline == self.settings.timeline {
                     let state = SliceState {

@@ -137,6 +137,7 @@ impl Bench {
             cutting: None,
             resting,
             voted: false,
+            behind: None,
         }))
     }
 
@@ -911,6 +912,7 @@ fn what_a_slice_cuts_is_told_to_the_saver() {
             cutting: Some(Step(1)),
             resting: false,
             voted: false,
+            behind: None,
         })
     };
     let told = Effect::Saver(saver::Event::Cutting(Step(1)));

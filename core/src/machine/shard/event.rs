@@ -1,7 +1,7 @@
 //! What a shard hears and what it asks of its shell.
 
 use crate::id::{Incarnation, LinkId, MapNumber, SliceId, Step, Tensor, Timeline, View};
-use crate::message::{ShardOrder, ShardReport, ShardSays, SliceSays, Use, WorkerAsks};
+use crate::message::{ReplicaSays, ShardOrder, ShardReport, ShardSays, SliceSays, Use, WorkerAsks};
 use crate::tree::Node;
 use crate::vote::Action;
 
@@ -28,6 +28,36 @@ pub struct Push {
     pub weight: f64,
     /// Sum of its losses.
     pub loss_sum: f64,
+}
+
+/// Whether a backup has all that its primary published.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sync {
+    /// It is being copied: the primary goes on without it.
+    Copying,
+    /// It has: nothing is published before it acknowledged (PROTOCOL 12).
+    InSync,
+}
+
+/// The backup that a primary has under a view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Follower {
+    /// Its life; another one has nothing of what was sent before.
+    pub incarnation: Incarnation,
+    /// What the view records of it.
+    pub sync: Sync,
+}
+
+/// What a view says a replica is to its slice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Assigned {
+    /// Takes contributions, votes and publishes.
+    Primary {
+        /// Who follows it.
+        backup: Option<Follower>,
+    },
+    /// Follows the primary.
+    Backup,
 }
 
 /// What happens to a shard.
@@ -63,6 +93,34 @@ pub enum Event {
     },
     /// The coordinator orders.
     Order(ShardOrder),
+    /// A higher view is durable. A primary is never made a backup, and a backup never that of
+    /// another primary: such a replica is begun anew.
+    View {
+        /// Its number.
+        view: View,
+        /// What this replica is under it.
+        duty: Assigned,
+    },
+    /// The link to the other replica of the slice is open.
+    PeerUp,
+    /// It is gone, with all that was on its way.
+    PeerDown,
+    /// The other replica of the slice speaks.
+    Replica(ReplicaSays),
+    /// The primary's combined root of a step arrived whole at the backup.
+    Root {
+        /// The view it was sent under.
+        view: View,
+        /// The step.
+        step: Step,
+        /// The prepared gradient of the slice.
+        tensor: Tensor,
+    },
+    /// The kernel is what `TakeCopy` asked for.
+    Copied {
+        /// The version.
+        step: Step,
+    },
     /// The deadline passed.
     Tick,
 }
@@ -104,4 +162,31 @@ pub enum Effect {
     Tell(SliceId, SliceSays),
     /// Tell the coordinator.
     Report(ShardReport),
+    /// Tell the other replica of the slice; lost while it is not linked. Stays in order with
+    /// `SendRoot` and `SendCopy`.
+    Mirror(ReplicaSays),
+    /// Send the combined root of the step to the backup. It is kept, to be sent again, until
+    /// `DropRoots`; when it is asked for first, the step is the kernel's combined one.
+    SendRoot(Step),
+    /// Roots of earlier steps are not sent again.
+    DropRoots {
+        /// The first step that is kept.
+        before: Step,
+    },
+    /// Copy this version, the newest, with all optimizer state, and stream it to the backup while
+    /// training goes on; an earlier copy that is still under way is given up. Follows
+    /// `ReplicaSays::Copy`.
+    SendCopy(Step),
+    /// Make the kernel from the copy of this version, whose tensors follow its
+    /// `ReplicaSays::Copy`; answered by `Copied`. Tensors of other copies are discarded.
+    TakeCopy(Step),
+    /// The kernel takes this tensor as the combined root of its open step.
+    Load {
+        /// The step.
+        step: Step,
+        /// The prepared gradient; freed later.
+        tensor: Tensor,
+    },
+    /// Tell the coordinator that the backup of this view has all that was published.
+    InSync(View),
 }
