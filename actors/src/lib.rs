@@ -5,6 +5,7 @@
 
 pub mod bench;
 mod clock;
+mod control;
 pub mod coordinator;
 mod exit;
 pub mod link;

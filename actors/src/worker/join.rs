@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use actix::{Actor, Addr};
 use resilin_core::Span;
-use resilin_core::handshake::Fingerprint;
+use resilin_core::handshake::{Fingerprint, Role};
 use resilin_core::job::{Document, Job};
 use resilin_core::message::{CoordinatorSays, Welcome, WorkerSays};
 use resilin_learn::registry::Registry;
@@ -15,9 +15,9 @@ use resilin_learn::task::Task;
 use tokio::sync::oneshot;
 
 use super::actor::{Linked, Orphaned, Terminate, Told, WorkerActor};
-use super::control::{Control, Dialler};
 use super::{Options, REDIAL_LIMIT};
 use crate::clock::duration;
+use crate::control::{Control, Dialler};
 use crate::exit::Exit;
 use crate::link::{Inbox, LinkSender, Received};
 use crate::process::Signals;
@@ -26,7 +26,12 @@ use crate::process::Signals;
 pub(super) async fn serve(options: Options, registry: Arc<Registry>) -> Result<Exit, Exit> {
     let mut signals = Signals::take()?;
     let limit = options.redial_limit;
-    let mut dialler = Dialler::new(&options.join, options.token, limit.unwrap_or(REDIAL_LIMIT));
+    let mut dialler = Dialler::new(
+        Role::Worker,
+        &options.join,
+        options.token,
+        limit.unwrap_or(REDIAL_LIMIT),
+    );
     let first = async {
         let control = dialler.dial().await?;
         let task = build(&registry, &control, options.data).await?;
@@ -57,7 +62,7 @@ pub(super) async fn serve(options: Options, registry: Arc<Registry>) -> Result<E
 /// Feeds the actor from one control link after the other; returns when there is no use in dialling.
 async fn stay_joined(
     mut dialler: Dialler,
-    mut control: Control,
+    mut control: Control<Welcome>,
     worker: Addr<WorkerActor>,
 ) -> Exit {
     loop {
@@ -100,7 +105,7 @@ async fn read(mut inbox: Inbox, worker: &Addr<WorkerActor>) -> String {
 /// Builds the job off this thread; heartbeats go on meanwhile, since reading rows takes its time.
 async fn build(
     registry: &Arc<Registry>,
-    control: &Control,
+    control: &Control<Welcome>,
     data: Option<PathBuf>,
 ) -> Result<Task, Exit> {
     let text = control.welcome.job.clone();

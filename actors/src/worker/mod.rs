@@ -5,7 +5,6 @@
 
 mod actor;
 mod compute;
-mod control;
 mod data;
 mod join;
 mod tensors;

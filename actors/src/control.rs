@@ -4,9 +4,10 @@ use std::time::{Duration, Instant};
 
 use resilin_core::frame::Checksum;
 use resilin_core::handshake::{Fingerprint, Hello, PROTOCOL, RefusalCode, Role, Token};
-use resilin_core::message::Welcome;
-use resilin_core::{RunId, Span};
+use resilin_core::message::{HostWelcome, Welcome};
+use resilin_core::{Incarnation, RunId, Span};
 use resilin_learn::numerics;
+use serde::de::DeserializeOwned;
 
 use crate::clock::duration;
 use crate::exit::Exit;
@@ -21,68 +22,91 @@ const DEADLINE: Duration = Duration::from_secs(5);
 /// First and longest pause between two attempts.
 const PAUSES: (Span, Span) = (Span::from_millis(20), Span::from_millis(500));
 
+/// The coordinator's first word to a member.
+pub(crate) trait Greeting: DeserializeOwned {
+    /// The run.
+    fn run(&self) -> RunId;
+}
+
+impl Greeting for Welcome {
+    fn run(&self) -> RunId {
+        self.run
+    }
+}
+
+impl Greeting for HostWelcome {
+    fn run(&self) -> RunId {
+        self.run
+    }
+}
+
 /// A control link on which the coordinator said welcome.
-pub(super) struct Control {
-    pub(super) sender: LinkSender,
-    pub(super) inbox: Inbox,
-    pub(super) welcome: Welcome,
+pub(crate) struct Control<W> {
+    pub(crate) sender: LinkSender,
+    pub(crate) inbox: Inbox,
+    pub(crate) welcome: W,
 }
 
 /// Dials one address again and again.
-pub(super) struct Dialler {
+pub(crate) struct Dialler {
+    role: Role,
     address: Address,
     host: String,
     token: Option<Token>,
     numerics: Fingerprint,
     run: Option<RunId>,
     /// Digest of this process's rows, once they are read.
-    pub(super) data: Option<Fingerprint>,
+    pub(crate) data: Option<Fingerprint>,
+    /// The life that this process was given and wants to keep.
+    pub(crate) incarnation: Option<Incarnation>,
     /// How long the coordinator may be gone.
-    pub(super) limit: Span,
+    pub(crate) limit: Span,
 }
 
 impl Dialler {
-    pub(super) fn new(join: &str, token: Option<Token>, limit: Span) -> Self {
+    pub(crate) fn new(role: Role, join: &str, token: Option<Token>, limit: Span) -> Self {
         Self {
+            role,
             address: Address::from(join),
             host: join.rsplit_once(':').map_or(join, |(host, _)| host).into(),
             token,
             numerics: Fingerprint(numerics::fingerprint()),
             run: None,
             data: None,
+            incarnation: None,
             limit,
         }
     }
 
     /// The host part of the address.
-    pub(super) fn host(&self) -> &str {
+    pub(crate) fn host(&self) -> &str {
         &self.host
     }
 
     /// What this process says of itself.
-    pub(super) fn hello(&self) -> Hello {
+    pub(crate) fn hello(&self) -> Hello {
         Hello {
             protocol: PROTOCOL,
             run: self.run,
-            role: Role::Worker,
+            role: self.role,
             name: crate::process::name(),
             token: self.token.clone(),
             numerics: self.numerics,
             data: self.data,
-            incarnation: None,
+            incarnation: self.incarnation,
             checksum: Checksum::On,
             window: DEFAULT_WINDOW,
         }
     }
 
     /// A new control link.
-    pub(super) async fn dial(&mut self) -> Result<Control, Exit> {
+    pub(crate) async fn dial<W: Greeting>(&mut self) -> Result<Control<W>, Exit> {
         let lost = Instant::now();
         let mut backoff = Backoff::new(PAUSES.0, PAUSES.1, std::process::id().into());
         loop {
-            let cause = match self.attempt().await {
+            let cause = match self.attempt::<W>().await {
                 Ok(control) => {
-                    self.run = Some(control.welcome.run);
+                    self.run = Some(control.welcome.run());
                     return Ok(control);
                 }
                 Err(DialError::Refused { refusal, .. }) => match refusal.code {
@@ -110,7 +134,7 @@ impl Dialler {
         }
     }
 
-    async fn attempt(&self) -> Result<Control, DialError> {
+    async fn attempt<W: Greeting>(&self) -> Result<Control<W>, DialError> {
         let options = LinkOptions::control();
         let link = dial(&self.address, self.hello(), options, DEADLINE).await?;
         let (sender, mut inbox) = link.split();
