@@ -8,7 +8,7 @@ use resilin_actors::Exit;
 use resilin_learn::registry::Registry;
 
 use crate::commands::{
-    bench, checkpoints, coordinator, drain, reference, scale, status, stop, train, worker,
+    bench, checkpoints, coordinator, drain, events, reference, scale, status, stop, train, worker,
 };
 use crate::{log, print};
 
@@ -32,6 +32,7 @@ enum Command {
     Coordinator(coordinator::Coordinator),
     Worker(worker::Worker),
     Status(status::Status),
+    Events(events::Events),
     Scale(scale::Scale),
     Drain(drain::Drain),
     Stop(stop::Stop),
@@ -52,6 +53,7 @@ pub(crate) fn run(registry: Arc<Registry>) -> Result<(), Exit> {
         Command::Coordinator(coordinator) => coordinator.run(&registry),
         Command::Worker(worker) => worker.run(registry),
         Command::Status(status) => status.run(),
+        Command::Events(events) => events.run(),
         Command::Scale(scale) => scale.run(),
         Command::Drain(drain) => drain.run(),
         Command::Stop(stop) => stop.run(),

@@ -17,12 +17,14 @@
 mod cli;
 mod client;
 mod commands;
+mod date;
 mod face;
 mod input;
 mod job_file;
 mod log;
 mod print;
 mod results;
+mod runs;
 
 use std::process::ExitCode;
 use std::sync::Arc;

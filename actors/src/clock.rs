@@ -32,6 +32,14 @@ pub(crate) fn unix_seconds() -> u64 {
     since.map_or(0, |since| since.as_secs())
 }
 
+/// Milliseconds since 1970, for the dates of facts; never for liveness.
+pub(crate) fn unix_millis() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| {
+        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    })
+}
+
 /// A span as the runtime wants it.
 pub(crate) fn duration(span: Span) -> Duration {
     Duration::from_nanos(span.0)

@@ -5,12 +5,14 @@
 
 mod digest;
 mod error;
+mod events;
 mod files;
 mod history;
 mod ledger;
 mod line;
 mod lock;
 mod manifest;
+mod offline;
 mod records;
 mod recover;
 mod reserve;
@@ -25,6 +27,7 @@ mod state;
 pub mod testing;
 
 pub use error::{Result, StoreError};
+pub use events::{EVENTS, EVENTS_LIMIT, EventReader, Events, Line, OLDER_EVENTS};
 pub use files::{Files, RealFiles, Writing};
 pub use history::{Evaluation, History, Superseded};
 pub use ledger::{Cut, LEDGER};
@@ -33,6 +36,7 @@ pub use lock::LOCK_WAIT;
 pub use manifest::{
     FORMAT, Facts, FileRecord, MANIFEST, Manifest, SlotRecord, directory_name, parse_directory_name,
 };
+pub use offline::run_directories;
 pub use records::{Batch, Pair, Records, VALUE_LIMIT};
 pub use recover::{OpenReport, SetAside};
 pub use reserve::{RESERVE, RESERVE_BYTES};

@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Result, StoreError};
+use crate::events::Events;
 use crate::history::History;
 use crate::ledger::Ledger;
 use crate::line::LedgerMark;
@@ -213,6 +214,12 @@ impl Run {
     /// The file system's; the next call tries again with a fresh file.
     pub fn sync_ledger(&self) -> Result<LedgerMark> {
         self.ledger().sync()
+    }
+
+    /// The event file, to be written by one holder.
+    #[must_use]
+    pub fn events(&self) -> Events {
+        Events::new(self.state().shared_files(), self.path())
     }
 
     /// The chain lines and what superseded them, read from the ledger.

@@ -4,6 +4,7 @@
 //! its own; the manifest of the crate has nothing to do so with. The machines take
 //! `(now, event)` and append effects; shells and the simulator carry the effects out.
 
+pub mod fact;
 pub mod frame;
 pub mod handshake;
 pub mod id;

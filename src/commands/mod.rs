@@ -4,6 +4,7 @@ pub(crate) mod bench;
 pub(crate) mod checkpoints;
 pub(crate) mod coordinator;
 pub(crate) mod drain;
+pub(crate) mod events;
 pub(crate) mod reference;
 pub(crate) mod scale;
 pub(crate) mod status;

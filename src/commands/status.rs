@@ -4,8 +4,12 @@ use resilin_actors::Exit;
 use resilin_actors::coordinator::RunStatus;
 use resilin_core::machine::job::MemberStatus;
 
+use super::events;
 use crate::client::ClientArgs;
 use crate::print;
+
+/// Newest facts that are shown.
+const FACTS: usize = 5;
 
 /// Show a run: steps, loss, workers, checkpoints, and whom it waits for
 #[derive(Debug, clap::Args)]
@@ -66,6 +70,8 @@ fn lines(status: &RunStatus) -> Vec<String> {
         job.wanted
     ));
     lines.extend(job.workers.iter().map(member));
+    let recent = status.recent.iter().rev().take(FACTS).rev();
+    lines.extend(recent.map(|fact| format!("  {}", events::text(fact))));
     lines.push(format!(
         "join        resilin worker --join {}",
         status.location.join

@@ -10,6 +10,7 @@ use actix_web::middleware::{Next, from_fn};
 use actix_web::web::{Data, Json, JsonConfig};
 use actix_web::{App, HttpResponse, HttpServer, ResponseError, web};
 use resilin_core::Incarnation;
+use resilin_core::fact::Dated;
 use resilin_core::handshake::Token;
 use resilin_core::machine::job::{Command, Status};
 use serde::{Deserialize, Serialize};
@@ -17,7 +18,7 @@ use serde_json::json;
 
 use super::announce::Location;
 use super::common::Common;
-use super::job::{Look, Operator};
+use super::job::{Look, Operator, Seen};
 use crate::exit::Exit;
 
 /// Longest body of a request in bytes.
@@ -37,6 +38,8 @@ pub struct RunStatus {
     /// The job at this moment.
     #[serde(flatten)]
     pub job: Status,
+    /// The newest facts, oldest first.
+    pub recent: Vec<Dated>,
 }
 
 /// A bound port, not served yet.
@@ -175,7 +178,7 @@ async fn authorize(
     next.call(request).await
 }
 
-async fn look(desk: &Desk) -> Result<Status, Refused> {
+async fn look(desk: &Desk) -> Result<Seen, Refused> {
     let status = desk.common.peers().job.send(Look).await;
     status.map_err(|_| Refused::Ending)
 }
@@ -188,12 +191,14 @@ async fn command(desk: &Desk, command: Command) -> Result<HttpResponse, Refused>
 
 async fn status(desk: Data<Desk>) -> Result<Json<RunStatus>, Refused> {
     let run = &desk.common.task.job.run;
+    let Seen { status, recent } = look(&desk).await?;
     Ok(Json(RunStatus {
         name: run.name.clone(),
         seed: run.seed,
         location: desk.location.clone(),
         state: desk.state.clone(),
-        job: look(&desk).await?,
+        job: status,
+        recent,
     }))
 }
 
@@ -251,7 +256,7 @@ impl Named {
 }
 
 async fn drain(desk: Data<Desk>, drain: Json<Drain>) -> Result<HttpResponse, Refused> {
-    let members = look(&desk).await?.workers;
+    let members = look(&desk).await?.status.workers;
     let mut named = members.iter().map(|member| member.incarnation);
     match named.find(|incarnation| drain.worker.is(*incarnation)) {
         Some(incarnation) => command(&desk, Command::Drain(incarnation)).await,

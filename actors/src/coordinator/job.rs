@@ -2,24 +2,29 @@
 //! by what they reported to it, since shards wait for acknowledged records and the fleet waits
 //! until its news is taken.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
-use actix::{Actor, Context, Handler, Message, MessageResult};
+use actix::{Actor, AsyncContext, Context, Handler, Message, MessageResult};
+use resilin_core::fact::{Dated, Fact};
 use resilin_core::ledger::Record;
 use resilin_core::machine::fleet::Member;
 use resilin_core::machine::job::{self, Command, Job, Outcome, Settings, Status};
 use resilin_core::machine::saver::{self, Saver};
 use resilin_core::message::{ShardOrder, ShardReport};
-use resilin_core::{Span, Time};
+use resilin_core::{Span, Step, Time};
 use tokio::sync::oneshot;
 
 use super::common::Common;
 use super::{fleet, notes, store};
-use crate::clock::{Alarm, Tick};
+use crate::clock::{Alarm, Tick, unix_millis};
 use crate::shard;
 
 /// A checkpoint that takes longer is given up; the store's own calls give up earlier.
 const PATIENCE: Span = Span::from_millis(60_000);
+
+/// Facts that status shows.
+const RECENT: usize = 16;
 
 /// The actor of the run's decisions.
 pub(super) struct JobActor {
@@ -28,6 +33,8 @@ pub(super) struct JobActor {
     saver: Saver,
     alarm: Alarm,
     began: Time,
+    base: Step,
+    recent: VecDeque<Dated>,
     over: Option<oneshot::Sender<Outcome>>,
 }
 
@@ -42,6 +49,8 @@ impl JobActor {
         let slices = rules.slices.slices();
         Self {
             saver: Saver::new(slices, settings.durable, rules.cut_interval, PATIENCE),
+            base: settings.base,
+            recent: VecDeque::new(),
             job: Job::new(rules, settings),
             alarm: Alarm::default(),
             began: common.clock.now(),
@@ -70,13 +79,24 @@ impl JobActor {
                     self.close(now, outcome);
                 }
                 job::Effect::Over(outcome) => self.over(outcome),
-                job::Effect::Note(note) => notes::tell(&note, &self.job.status(now)),
+                job::Effect::Tell(fact) => self.tell(fact),
             }
         }
         self.append(records);
         for event in for_saver {
             self.saver_event(now, event);
         }
+    }
+
+    /// Log, status and event file are told the same.
+    fn tell(&mut self, fact: Fact) {
+        let dated = self.job.dated(unix_millis(), fact);
+        notes::tell(&dated);
+        self.recent.push_back(dated.clone());
+        if self.recent.len() > RECENT {
+            self.recent.pop_front();
+        }
+        self.common.peers().store.do_send(store::Tell(dated));
     }
 
     fn saver_event(&mut self, now: Time, event: saver::Event) {
@@ -169,8 +189,30 @@ pub(super) struct Operator(pub(super) Command);
 
 /// What is there to see?
 #[derive(Message)]
-#[rtype(result = "Status")]
+#[rtype(result = "Seen")]
 pub(super) struct Look;
+
+/// What there is to see.
+pub(super) struct Seen {
+    pub(super) status: Status,
+    /// The newest facts, oldest first.
+    pub(super) recent: Vec<Dated>,
+}
+
+/// The peers are known: the run begins.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct Begin;
+
+impl Handler<Begin> for JobActor {
+    type Result = ();
+
+    fn handle(&mut self, _: Begin, context: &mut Context<Self>) {
+        self.tell(Fact::Began { base: self.base });
+        // The machines begin to count time, also if nobody ever comes.
+        context.notify(Tick);
+    }
+}
 
 impl Handler<FromFleet> for JobActor {
     type Result = ();
@@ -236,6 +278,9 @@ impl Handler<Look> for JobActor {
     type Result = MessageResult<Look>;
 
     fn handle(&mut self, _: Look, _: &mut Context<Self>) -> Self::Result {
-        MessageResult(self.job.status(self.common.clock.now()))
+        MessageResult(Seen {
+            status: self.job.status(self.common.clock.now()),
+            recent: self.recent.iter().cloned().collect(),
+        })
     }
 }

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use actix::{Actor, Context, Handler, Message};
-use resilin_checkpoint::{Facts, Result, Run, Save, Set, SliceImage, StoreError};
+use resilin_checkpoint::{Events, Facts, Result, Run, Save, Set, SliceImage, StoreError};
+use resilin_core::fact::Dated;
 use resilin_core::ledger::Record;
 use resilin_core::machine::job::{Outcome, Status};
 use resilin_core::machine::saver::Event;
@@ -32,6 +33,9 @@ pub(super) struct StoreActor {
     backlog: Vec<Record>,
     /// While writing fails: how many records must wait before it is tried again.
     try_at: Option<usize>,
+    events: Events,
+    /// Whether the event file cannot be written.
+    mute: bool,
 }
 
 /// A checkpoint being written.
@@ -44,6 +48,7 @@ struct Open {
 impl StoreActor {
     /// The actor; `resumed` is the step that this life began from, if not the first.
     pub(super) fn new(common: Arc<Common>, run: Run, resumed: Option<Step>) -> Self {
+        let events = run.events();
         Self {
             common,
             run,
@@ -51,6 +56,8 @@ impl StoreActor {
             open: None,
             backlog: Vec::new(),
             try_at: None,
+            events,
+            mute: false,
         }
     }
 
@@ -165,6 +172,19 @@ impl StoreActor {
         }
     }
 
+    /// The run goes on without its event file; a failure is told once.
+    fn write_event(&mut self, dated: Dated) {
+        let written = self.events.append([dated]);
+        match &written {
+            Err(error) if !self.mute => {
+                tracing::warn!(%error, "events cannot be written; they wait");
+            }
+            Ok(()) if self.mute => tracing::info!("events are written again"),
+            Ok(()) | Err(_) => {}
+        }
+        self.mute = written.is_err();
+    }
+
     fn tell(&self, event: Event) {
         self.common.peers().job.do_send(job::FromStore(event));
     }
@@ -197,6 +217,11 @@ pub(super) struct Abandon(pub(super) Step);
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(super) struct Append(pub(super) Vec<Record>);
+
+/// A fact for the event file.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct Tell(pub(super) Dated);
 
 /// The run ends: write down how.
 #[derive(Message)]
@@ -247,6 +272,14 @@ impl Handler<Abandon> for StoreActor {
         if self.open.as_ref().is_some_and(|open| open.step == step) {
             self.abandon();
         }
+    }
+}
+
+impl Handler<Tell> for StoreActor {
+    type Result = ();
+
+    fn handle(&mut self, Tell(dated): Tell, _: &mut Context<Self>) {
+        self.write_event(dated);
     }
 }
 

@@ -16,11 +16,11 @@ use super::accept::accept;
 use super::announce::{Announcement, Location};
 use super::common::{Common, Peers};
 use super::fleet::{self, FleetActor};
-use super::job::{JobActor, Operator};
+use super::job::{self, JobActor, Operator};
 use super::opening::Opening;
 use super::store::StoreActor;
 use super::{http, inside};
-use crate::clock::{Clock, Tick};
+use crate::clock::Clock;
 use crate::exit::Exit;
 use crate::link::{Address, ListenOptions, Listener};
 use crate::process::Signals;
@@ -166,8 +166,7 @@ fn start(opening: Opening, views: BTreeMap<SliceId, SliceView>) -> Result<Starte
     for shard in common.peers().shards.values() {
         shard.do_send(Begin);
     }
-    // The machines begin to count time, also if nobody ever comes.
-    common.peers().job.do_send(Tick);
+    common.peers().job.do_send(job::Begin);
     Ok((common, ended, state))
 }
 

@@ -1,6 +1,7 @@
 //! What the shell does for the fleet, the job and the saver.
 
-use resilin_core::machine::job::{Note, Outcome};
+use resilin_core::fact::Fact as Told;
+use resilin_core::machine::job::Outcome;
 use resilin_core::machine::saver::Effect as Saving;
 use resilin_core::machine::{fleet, job, saver};
 use resilin_core::message::{CoordinatorSays, ShardOrder};
@@ -109,13 +110,13 @@ impl Sim<'_> {
                 Ok(())
             }
             job::Effect::Over(outcome) => self.over(outcome),
-            job::Effect::Note(note) => self.note(note),
+            job::Effect::Tell(fact) => self.told(fact),
         }
     }
 
-    fn note(&mut self, note: Note) -> Checked {
-        match note {
-            Note::Durable(step) => {
+    fn told(&mut self, fact: Told) -> Checked {
+        match fact {
+            Told::Durable { version: step } => {
                 self.stats.announced += 1;
                 let stored = self.store.checkpoints.contains_key(&step)
                     || self.store.damaged.contains(&step);
@@ -126,19 +127,27 @@ impl Sim<'_> {
                     recorded,
                 })
             }
-            Note::Evaluated(metrics) => self.checker.see(&Fact::Scored(metrics)),
-            Note::Drained(_) => {
+            Told::Evaluated(metrics) => self.checker.see(&Fact::Scored(metrics)),
+            Told::Drained { .. } => {
                 self.stats.drained += 1;
                 Ok(())
             }
-            Note::Joined(..)
-            | Note::Lost(..)
-            | Note::Moved(_)
-            | Note::NonFinite(..)
-            | Note::Differs(..)
-            | Note::ReplayDiffers(_)
-            | Note::NotEvaluated(_)
-            | Note::Degraded(_) => Ok(()),
+            Told::Began { .. }
+            | Told::Joined { .. }
+            | Told::Lost { .. }
+            | Told::Fenced { .. }
+            | Told::Delayed { .. }
+            | Told::Moved { .. }
+            | Told::Committed { .. }
+            | Told::NonFinite { .. }
+            | Told::Differs { .. }
+            | Told::ReplayDiffers { .. }
+            | Told::NotEvaluated { .. }
+            | Told::Degraded { .. }
+            | Told::Rollback { .. }
+            | Told::ViewChanged { .. }
+            | Told::Unwritten { .. }
+            | Told::Over { .. } => Ok(()),
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod crash; // power cuts at every operation, failing operations
 mod damage; // damaged checkpoints and records, real sled
+mod events; // the event file
 mod fixture; // a small run and its tensors
 mod history; // the ledger
 mod killed; // SIGKILL at every operation, with real sled

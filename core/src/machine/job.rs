@@ -16,6 +16,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use crate::fact::Fact;
 use crate::id::{Generation, Incarnation, MapNumber, PartitionId, SliceId, Step, Timeline};
 use crate::ledger::{Members, Record};
 use crate::machine::Rules;
@@ -99,36 +100,8 @@ pub enum Effect {
     Close(Outcome),
     /// End the coordinator, after everybody was told.
     Over(Outcome),
-    /// One line for the log: a fact that changed.
-    Note(Note),
-}
-
-/// A fact for log, status and events, told once when it changes.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Note {
-    /// A member is ready to work.
-    Joined(Incarnation, String),
-    /// A member is gone.
-    Lost(Incarnation, &'static str),
-    /// A member left in peace.
-    Drained(Incarnation),
-    /// Partitions have other holders.
-    Moved(u64),
-    /// A confirmed non-finite leaf.
-    NonFinite(Step, PartitionId),
-    /// Two evaluations of a leaf differ: the first worker's does not count.
-    Differs(Step, PartitionId, Incarnation),
-    /// A replayed step made other weights than before; the run does not promise bits.
-    ReplayDiffers(Step),
-    /// Test rows were scored.
-    Evaluated(Metrics),
-    /// A version that was to be scored is not: one before it was still being scored, or the run
-    /// ended.
-    NotEvaluated(Step),
-    /// A version is durable.
-    Durable(Step),
-    /// Checkpoints fail.
-    Degraded(String),
+    /// Tell people: log, status and event file.
+    Tell(Fact),
 }
 
 /// Settings beside the run's rules.
@@ -214,6 +187,7 @@ pub struct Job {
     members_recorded: Members,
     last_loss: Option<f64>,
     commits: VecDeque<(Time, u64)>,
+    pace: progress::Pace,
     durable: Option<Step>,
     degraded: Option<String>,
     stop: Option<finish::Stop>,
@@ -264,6 +238,7 @@ impl Job {
             members_recorded: settings.members,
             last_loss: None,
             commits: VecDeque::new(),
+            pace: progress::Pace::default(),
             durable: settings.durable,
             degraded: None,
             stop: None,
@@ -286,13 +261,14 @@ impl Job {
             Event::Durable(step) => {
                 self.durable = self.durable.max(Some(step));
                 (self.degraded, self.unsaved) = (None, None);
-                effects.push(Effect::Note(Note::Durable(step)));
+                effects.push(Effect::Tell(Fact::Durable { version: step }));
                 // The last cut may have been left out because this one was being written.
                 self.cut_at_rest(effects);
             }
             Event::Degraded(reason) => {
                 if self.degraded.as_ref() != Some(&reason) {
-                    effects.push(Effect::Note(Note::Degraded(reason.clone())));
+                    let cause = reason.clone();
+                    effects.push(Effect::Tell(Fact::Degraded { cause }));
                 }
                 // A failure of an earlier version says nothing of the last one.
                 self.unsaved = self.at_last.map(|_| reason.clone());

@@ -63,13 +63,12 @@ impl StoreActor {
             chain: durable_chain,
         } = self.durable()?;
         let chain = newest_line(&history).or(durable_chain);
-        let (word, cause) = words(outcome);
         Ok(Report {
             job: task.job.run.name.clone(),
             run_id: self.common.rules.run.to_string(),
             seed: task.job.run.seed,
-            outcome: word.into(),
-            cause,
+            outcome: outcome.word().into(),
+            cause: outcome.cause().map(str::to_owned),
             steps: status.step.0,
             total_steps: status.total_steps,
             epochs: epochs_begun(status, task.sampling.steps_per_epoch()),
@@ -146,16 +145,6 @@ fn newest_line(history: &History) -> Option<Digest> {
 fn write(path: &Path, report: &serde_json::Value) -> std::io::Result<()> {
     let text = serde_json::to_string_pretty(report).expect("a value has string keys only");
     std::fs::write(path, text + "\n")
-}
-
-fn words(outcome: &Outcome) -> (&'static str, Option<String>) {
-    match outcome {
-        Outcome::Finished => ("finished", None),
-        Outcome::Stopped(_) => ("stopped", None),
-        Outcome::Halted { cause, .. } => ("halted", Some(cause.clone())),
-        Outcome::SaveFailed { reason, .. } => ("save-failed", Some(reason.clone())),
-        Outcome::WaitedTooLong => ("waited-too-long", None),
-    }
 }
 
 fn epochs_begun(status: &Status, steps_per_epoch: u64) -> u64 {

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Effect, Job, Note};
+use super::{Effect, Job};
+use crate::fact::Fact;
 use crate::id::{Incarnation, Step};
 use crate::ledger::Record;
 use crate::message::{CoordinatorSays, ShardOrder, TaskScore};
@@ -170,7 +171,7 @@ impl Job {
             correct,
             loss_sum,
         }));
-        effects.push(Effect::Note(Note::Evaluated(metrics)));
+        effects.push(Effect::Tell(Fact::Evaluated(metrics)));
         effects.push(Effect::Order(ShardOrder::Evaluated { version }));
     }
 

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::{Effect, Job, Note, Outcome};
+use super::{Effect, Job, Outcome};
+use crate::fact::Fact;
 use crate::id::{SliceId, Step};
 use crate::machine::saver;
 use crate::message::{CoordinatorSays, ShardOrder};
@@ -26,6 +27,30 @@ impl Ending {
     /// Whether members are told that the run is over.
     pub(super) fn told(&self) -> bool {
         self.closed
+    }
+}
+
+impl Outcome {
+    /// As in reports and events.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Finished => "finished",
+            Self::Stopped(_) => "stopped",
+            Self::Halted { .. } => "halted",
+            Self::SaveFailed { .. } => "save-failed",
+            Self::WaitedTooLong => "waited-too-long",
+        }
+    }
+
+    /// The first cause, where a run did not end well and it is not in the word.
+    #[must_use]
+    pub fn cause(&self) -> Option<&str> {
+        match self {
+            Self::Halted { cause, .. } => Some(cause),
+            Self::SaveFailed { reason, .. } => Some(reason),
+            Self::Finished | Self::Stopped(_) | Self::WaitedTooLong => None,
+        }
     }
 }
 
@@ -175,6 +200,10 @@ impl Job {
         if self.has_halted() {
             effects.push(Effect::Saver(saver::Event::Over));
         }
+        effects.push(Effect::Tell(Fact::Over {
+            outcome: outcome.word().into(),
+            cause: outcome.cause().map(str::to_owned),
+        }));
         effects.push(Effect::Close(outcome));
     }
 
@@ -187,7 +216,7 @@ impl Job {
     /// Says once that a version is not scored.
     pub(super) fn not_evaluated(&mut self, version: Step, effects: &mut Vec<Effect>) {
         if self.unscored.insert(version) {
-            effects.push(Effect::Note(Note::NotEvaluated(version)));
+            effects.push(Effect::Tell(Fact::NotEvaluated { version }));
         }
     }
 

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Effect, Job, Note};
+use super::{Effect, Job};
+use crate::fact::Fact;
 use crate::id::{Incarnation, PartitionId, Step};
 use crate::message::{Assignment, CoordinatorSays, Lease};
 use crate::plan::{MemberLoad, Problem};
@@ -86,7 +87,7 @@ impl Job {
         self.generation = self.generation.next();
         if self.generation.number > 1 && moved > 0 {
             self.counters.members.reassigned += moved;
-            effects.push(Effect::Note(Note::Moved(moved)));
+            effects.push(Effect::Tell(Fact::Moved { leases: moved }));
         }
         let everybody: Vec<Incarnation> = self.members.keys().copied().collect();
         for member in everybody {

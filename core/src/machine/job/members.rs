@@ -1,7 +1,8 @@
 //! Membership: joining, draining and losing workers.
 
 use super::suspect::Found;
-use super::{Effect, Job, Note};
+use super::{Effect, Job};
+use crate::fact::Fact;
 use crate::id::{Generation, Incarnation};
 use crate::ledger::Record;
 use crate::machine::fleet::{Cause, Member};
@@ -208,7 +209,10 @@ impl Job {
         state.stage = Stage::Active;
         let name = state.name.clone();
         self.counters.members.joined += 1;
-        effects.push(Effect::Note(Note::Joined(incarnation, name)));
+        effects.push(Effect::Tell(Fact::Joined {
+            member: incarnation,
+            name,
+        }));
         self.replan(effects);
         self.hand_out(effects);
     }
@@ -262,7 +266,9 @@ impl Job {
             }
             self.counters.members.drained += 1;
             effects.push(Effect::Say(incarnation, CoordinatorSays::Release));
-            effects.push(Effect::Note(Note::Drained(incarnation)));
+            effects.push(Effect::Tell(Fact::Drained {
+                member: incarnation,
+            }));
             self.evaluation_lost(incarnation, effects);
         }
     }
@@ -271,19 +277,28 @@ impl Job {
         let Some(state) = self.members.remove(&incarnation) else {
             return;
         };
+        self.pace.lost();
         // Whoever was told of the end leaves by closing its links.
         let cause = if self.is_told() { Cause::Left } else { cause };
         match (state.stage, cause) {
             (Stage::Draining, _) | (Stage::Active | Stage::Joining, Cause::Left) => {
                 self.counters.members.drained += 1;
-                effects.push(Effect::Note(Note::Drained(incarnation)));
+                effects.push(Effect::Tell(Fact::Drained {
+                    member: incarnation,
+                }));
             }
             (Stage::Active, Cause::LinkReset | Cause::LeaseExpired) => {
                 self.counters.members.lost += 1;
-                effects.push(Effect::Note(Note::Lost(incarnation, cause.word())));
+                effects.push(Effect::Tell(Fact::Lost {
+                    member: incarnation,
+                    cause: cause.word().into(),
+                }));
             }
             (Stage::Joining, Cause::LinkReset | Cause::LeaseExpired) => {
-                effects.push(Effect::Note(Note::Lost(incarnation, cause.word())));
+                effects.push(Effect::Tell(Fact::Lost {
+                    member: incarnation,
+                    cause: cause.word().into(),
+                }));
             }
         }
         if state.stage != Stage::Joining {

@@ -2,16 +2,46 @@
 
 use std::collections::BTreeMap;
 
-use super::{Effect, Job, Note, SliceState};
+use super::{Effect, Job, SliceState};
+use crate::fact::Fact;
 use crate::id::{SliceId, Step};
 use crate::ledger::{Part, Record};
 use crate::machine::saver;
 use crate::message::{ShardOrder, ShardReport, StepRecord};
-use crate::time::Time;
+use crate::time::{Span, Time};
 use crate::tree::PartitionSet;
 
 /// Commits kept for the rate shown in status.
 const COMMITS: usize = 64;
+
+/// Least time between two facts about ordinary commits.
+const TELL_EVERY: Span = Span::from_millis(1000);
+
+/// When a commit is told: steps are many, and people ask how long a run stood still after a loss.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Pace {
+    told: Option<Time>,
+    /// Somebody was lost since the last commit.
+    lost: bool,
+}
+
+impl Pace {
+    /// The next commit is told at once.
+    pub(super) fn lost(&mut self) {
+        self.lost = true;
+    }
+
+    fn is_due(&mut self, now: Time) -> bool {
+        let due = self.lost || self.told.is_none_or(|told| told + TELL_EVERY <= now);
+        if due {
+            *self = Self {
+                told: Some(now),
+                lost: false,
+            };
+        }
+        due
+    }
+}
 
 impl Job {
     pub(super) fn report(&mut self, now: Time, report: ShardReport, effects: &mut Vec<Effect>) {
@@ -158,7 +188,12 @@ impl Job {
             skipped: first.skipped,
             discarded,
         })));
-        self.compare(first.step.next(), chain, effects);
+        let version = first.step.next();
+        if self.pace.is_due(now) || version == self.rules.last() {
+            let loss = self.last_loss;
+            effects.push(Effect::Tell(Fact::Committed { version, loss }));
+        }
+        self.compare(version, chain, effects);
     }
 
     /// Replay must make the lines that a superseded branch had (PROTOCOL 2).
@@ -171,7 +206,7 @@ impl Job {
         }
         let step = Step(version.0 - 1);
         if !self.settings.bits {
-            return effects.push(Effect::Note(Note::ReplayDiffers(step)));
+            return effects.push(Effect::Tell(Fact::ReplayDiffers { step }));
         }
         let cause = format!(
             "replaying step {step} made other weights than before the restart; the model or a \

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Counters, Job, Metrics};
+use crate::fact::{Dated, Fact};
 use crate::id::{Generation, Incarnation, Step, Timeline};
 use crate::time::Time;
 
@@ -112,6 +113,18 @@ impl Job {
             cuts_missed,
             skipped,
             metrics: self.metrics.values().copied().collect(),
+        }
+    }
+
+    /// A fact with its place in the run.
+    #[must_use]
+    pub fn dated(&self, at_ms: u64, fact: Fact) -> Dated {
+        Dated {
+            at_ms,
+            timeline: self.settings.timeline,
+            generation: self.generation,
+            step: self.low(),
+            fact,
         }
     }
 

@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Effect, Job, Note};
+use super::{Effect, Job};
+use crate::fact::Fact;
 use crate::id::{Incarnation, PartitionId, Step};
 use crate::message::{CoordinatorSays, ShardOrder};
 
@@ -59,11 +60,15 @@ impl Job {
         // Without the promise of bits two evaluations need not be the same (PROTOCOL 16).
         if first.digest == found.digest || !self.settings.bits {
             suspect.confirmed = true;
-            effects.push(Effect::Note(Note::NonFinite(step, partition)));
+            effects.push(Effect::Tell(Fact::NonFinite { step, partition }));
             effects.push(Effect::Order(ShardOrder::Withhold { step }));
             return;
         }
-        effects.push(Effect::Note(Note::Differs(step, partition, first.by)));
+        effects.push(Effect::Tell(Fact::Differs {
+            step,
+            partition,
+            member: first.by,
+        }));
         (suspect.found, suspect.asked) = (found, None);
         self.ask_second(partition, effects);
     }

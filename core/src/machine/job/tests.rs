@@ -244,7 +244,10 @@ fn a_lost_workers_open_partitions_move_at_once_and_covered_ones_at_the_next_step
     bench.progress(0, 3, &[held[0], held[1]]);
     bench.progress(1, 3, &[held[0]]);
     let effects = bench.down(2);
-    assert!(effects.contains(&Effect::Note(Note::Lost(worker(2), "link-reset"))));
+    assert!(effects.contains(&Effect::Tell(Fact::Lost {
+        member: worker(2),
+        cause: "link-reset".into()
+    })));
     let moved: Vec<Lease> = bench
         .leases(1)
         .into_iter()
@@ -388,7 +391,7 @@ fn a_replay_that_differs_is_noted_where_bits_are_not_promised() {
     });
     bench.committed(0, 0);
     let effects = bench.committed(1, 0);
-    assert!(effects.contains(&Effect::Note(Note::ReplayDiffers(Step(0)))));
+    assert!(effects.contains(&Effect::Tell(Fact::ReplayDiffers { step: Step(0) })));
     assert!(bench.job.ending.is_none());
 }
 
@@ -447,7 +450,7 @@ fn test_rows_are_shared_out_counted_once_and_added_in_task_order() {
         loss_sum: 0.1 + 0.1 + 0.1,
     };
     assert!(
-        last.contains(&Effect::Note(Note::Evaluated(metrics))),
+        last.contains(&Effect::Tell(Fact::Evaluated(metrics))),
         "{last:?}"
     );
     assert!(last.contains(&Effect::Order(ShardOrder::Evaluated { version: Step(2) })));
@@ -473,7 +476,7 @@ fn a_version_that_one_slice_could_not_keep_is_let_go_by_the_others() {
     // The other still kept an earlier version as it went through 4.
     bench.committed(0, 4);
     bench.committed(1, 4);
-    let missed = Effect::Note(Note::NotEvaluated(Step(4)));
+    let missed = Effect::Tell(Fact::NotEvaluated { version: Step(4) });
     let effects = bench.shard(1, 5, &[], None, false);
     assert!(effects.contains(&let_go), "{effects:?}");
     assert!(effects.contains(&missed), "{effects:?}");
@@ -486,7 +489,7 @@ fn a_version_that_no_slice_kept_is_told() {
     let mut bench = Bench::with_workers(1);
     bench.shard(0, 3, &[], None, false);
     let effects = bench.shard(1, 3, &[], None, false);
-    assert!(effects.contains(&Effect::Note(Note::NotEvaluated(Step(2)))));
+    assert!(effects.contains(&Effect::Tell(Fact::NotEvaluated { version: Step(2) })));
 }
 
 #[test]
@@ -548,14 +551,18 @@ fn a_non_finite_leaf_is_believed_only_twice() {
     assert_eq!(
         differs,
         vec![
-            Effect::Note(Note::Differs(step, partition, worker(2))),
+            Effect::Tell(Fact::Differs {
+                step,
+                partition,
+                member: worker(2)
+            }),
             asked(2)
         ]
     );
     assert_eq!(
         bench.said(2, report([2; 32], 2)),
         vec![
-            Effect::Note(Note::NonFinite(step, partition)),
+            Effect::Tell(Fact::NonFinite { step, partition }),
             Effect::Order(ShardOrder::Withhold { step })
         ]
     );
@@ -693,7 +700,11 @@ fn members_do_not_accuse_each_other_by_repeating_themselves() {
     assert_eq!(
         differs,
         vec![
-            Effect::Note(Note::Differs(step, partition, worker(1))),
+            Effect::Tell(Fact::Differs {
+                step,
+                partition,
+                member: worker(1)
+            }),
             asked
         ]
     );
@@ -704,7 +715,7 @@ fn members_do_not_accuse_each_other_by_repeating_themselves() {
     assert_eq!(
         bench.said(1, report(2, 2)),
         vec![
-            Effect::Note(Note::NonFinite(step, partition)),
+            Effect::Tell(Fact::NonFinite { step, partition }),
             Effect::Order(ShardOrder::Withhold { step })
         ]
     );
@@ -729,7 +740,7 @@ fn two_evaluations_are_enough_where_bits_are_not_promised() {
     assert_eq!(
         bench.said(1, report(2, 2)),
         vec![
-            Effect::Note(Note::NonFinite(step, partition)),
+            Effect::Tell(Fact::NonFinite { step, partition }),
             Effect::Order(ShardOrder::Withhold { step })
         ]
     );
@@ -840,9 +851,13 @@ fn a_stop_at_the_last_version_without_workers_leaves_the_scoring_to_the_next_sta
     bench.down(1);
     let grace = bench.after(2000);
     assert_eq!(
-        grace[grace.len() - 2..],
+        grace[grace.len() - 3..],
         [
-            Effect::Note(Note::NotEvaluated(Step(6))),
+            Effect::Tell(Fact::NotEvaluated { version: Step(6) }),
+            Effect::Tell(Fact::Over {
+                outcome: "stopped".into(),
+                cause: None
+            }),
             Effect::Close(Outcome::Stopped(Step(6)))
         ]
     );
@@ -958,4 +973,33 @@ fn the_last_cut_follows_at_once_when_an_earlier_one_is_over() {
     assert!(effects.contains(&cut), "{effects:?}");
     let effects = bench.event(Event::Durable(Step(6)));
     assert!(!effects.contains(&cut), "{effects:?}");
+}
+
+#[test]
+fn commits_are_told_once_a_second_and_always_after_a_loss() {
+    let mut bench = Bench::with_workers(2);
+    let told = |effects: &[Effect]| -> Vec<Step> {
+        let told = effects.iter().filter_map(|effect| match effect {
+            Effect::Tell(Fact::Committed { version, .. }) => Some(*version),
+            _ => None,
+        });
+        told.collect()
+    };
+    let commit = |bench: &mut Bench, step| {
+        let effects = [bench.committed(0, step), bench.committed(1, step)].concat();
+        (0..2).for_each(|slice| drop(bench.progress(slice, step + 1, &[])));
+        effects
+    };
+    assert_eq!(told(&commit(&mut bench, 0)), [Step(1)]);
+    assert_eq!(told(&commit(&mut bench, 1)), []);
+    bench.down(2);
+    assert_eq!(told(&commit(&mut bench, 2)), [Step(3)]);
+    bench.after(1000);
+    assert_eq!(told(&commit(&mut bench, 3)), [Step(4)]);
+    assert_eq!(told(&commit(&mut bench, 4)), []);
+    assert_eq!(
+        told(&commit(&mut bench, 5)),
+        [Step(6)],
+        "the last one is told"
+    );
 }
