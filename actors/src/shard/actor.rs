@@ -102,7 +102,7 @@ impl ShardActor {
                 Effect::Mirror(_)
                 | Effect::SendRoot(_)
                 | Effect::DropRoots { .. }
-                | Effect::SendCopy(_)
+                | Effect::SendCopy { .. }
                 | Effect::TakeCopy(_)
                 | Effect::Load { .. }
                 | Effect::InSync(_) => unreachable!("slices in the coordinator have no replica"),

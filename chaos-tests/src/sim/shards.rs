@@ -218,7 +218,7 @@ impl Sim<'_> {
             Effect::Mirror(_)
             | Effect::SendRoot(_)
             | Effect::DropRoots { .. }
-            | Effect::SendCopy(_)
+            | Effect::SendCopy { .. }
             | Effect::TakeCopy(_)
             | Effect::Load { .. }
             | Effect::InSync(_) => unreachable!("slices in the coordinator have no replica"),

@@ -3,7 +3,7 @@
 use crate::id::{Incarnation, LinkId, MapNumber, SliceId, Step, Tensor, Timeline, View};
 use crate::message::{ReplicaSays, ShardOrder, ShardReport, ShardSays, SliceSays, Use, WorkerAsks};
 use crate::tree::Node;
-use crate::vote::Action;
+use crate::vote::{Action, Vote};
 
 /// A contribution as it arrives.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -173,10 +173,17 @@ pub enum Effect {
         /// The first step that is kept.
         before: Step,
     },
-    /// Copy this version, the newest, with all optimizer state, and stream it to the backup while
-    /// training goes on; an earlier copy that is still under way is given up. Follows
-    /// `ReplicaSays::Copy`.
-    SendCopy(Step),
+    /// Copy this version, the newest, with all optimizer state, and stream it to the backup as
+    /// `ReplicaSays::Copy` and tensors while training goes on; an earlier copy that is still under
+    /// way is given up.
+    SendCopy {
+        /// The view.
+        view: View,
+        /// The version.
+        step: Step,
+        /// Votes of the step before.
+        votes: Vec<Vote>,
+    },
     /// Make the kernel from the copy of this version, whose tensors follow its
     /// `ReplicaSays::Copy`; answered by `Copied`. Tensors of other copies are discarded.
     TakeCopy(Step),
