@@ -72,7 +72,7 @@ fn the_examples_are_jobs_of_the_runs_that_they_are_named_after() {
 }
 
 #[test]
-fn copies_of_shards_are_refused_until_they_exist() {
+fn copies_of_shards_need_two_processes() {
     let registry = resilin_data::sources(Registry::default());
     let document = Document::parse("[cluster]\nreplicas = 1\n").expect("a job file");
     let refused = registry
@@ -81,6 +81,7 @@ fn copies_of_shards_are_refused_until_they_exist() {
         .expect_err("refused");
     assert_eq!(
         refused.to_string(),
-        "job file line 2, [cluster] replicas: copies of shards are not there yet; remove it or set 0"
+        "job file line 2, [cluster] replicas: a copy of each shard needs \
+         shard_processes of at least 2, not 0; raise it or set replicas to 0"
     );
 }

@@ -137,6 +137,37 @@ pub enum Fact {
         /// Why.
         cause: String,
     },
+    /// A host is ready to serve.
+    HostJoined {
+        /// Its number.
+        host: Incarnation,
+        /// What people call it.
+        name: String,
+    },
+    /// A host is gone.
+    HostLost {
+        /// Its number.
+        host: Incarnation,
+        /// What was noticed first.
+        cause: String,
+    },
+    /// A host left in peace.
+    HostLeft {
+        /// Its number.
+        host: Incarnation,
+    },
+    /// The parameters are dealt to another number of slices from a version on.
+    Resharded {
+        /// The version.
+        base: Step,
+        /// Slices.
+        shards: u16,
+    },
+    /// They are not dealt anew, though it was asked for.
+    NotResharded {
+        /// Why.
+        cause: String,
+    },
     /// Facts that could not be written down, and are gone.
     Unwritten {
         /// How many.
@@ -172,6 +203,9 @@ impl Fact {
             | Self::Committed { .. }
             | Self::Evaluated(_)
             | Self::Durable { .. }
+            | Self::HostJoined { .. }
+            | Self::HostLeft { .. }
+            | Self::Resharded { .. }
             | Self::Over { cause: None, .. } => Weight::Usual,
             Self::Lost { .. }
             | Self::Fenced { .. }
@@ -183,6 +217,8 @@ impl Fact {
             | Self::Degraded { .. }
             | Self::Rollback { .. }
             | Self::ViewChanged { .. }
+            | Self::HostLost { .. }
+            | Self::NotResharded { .. }
             | Self::Unwritten { .. }
             | Self::Over { cause: Some(_), .. } => Weight::Trouble,
         }
@@ -198,7 +234,10 @@ impl Fact {
             | Self::Lost { member, .. }
             | Self::Drained { member }
             | Self::Fenced { member, .. }
-            | Self::Differs { member, .. } => Some(*member),
+            | Self::Differs { member, .. }
+            | Self::HostJoined { host: member, .. }
+            | Self::HostLost { host: member, .. }
+            | Self::HostLeft { host: member } => Some(*member),
             Self::Began { .. }
             | Self::Delayed { .. }
             | Self::Moved { .. }
@@ -211,6 +250,8 @@ impl Fact {
             | Self::Degraded { .. }
             | Self::Rollback { .. }
             | Self::ViewChanged { .. }
+            | Self::Resharded { .. }
+            | Self::NotResharded { .. }
             | Self::Unwritten { .. }
             | Self::Over { .. } => None,
         }
@@ -225,6 +266,8 @@ impl Fact {
             | Self::Delayed { cause, .. }
             | Self::Degraded { cause }
             | Self::Rollback { cause, .. }
+            | Self::HostLost { cause, .. }
+            | Self::NotResharded { cause }
             | Self::ViewChanged { cause, .. } => Some(cause),
             Self::Over { cause, .. } => cause.as_deref(),
             Self::Differs { .. } => Some("results-differ"),
@@ -238,6 +281,9 @@ impl Fact {
             | Self::Evaluated(_)
             | Self::NotEvaluated { .. }
             | Self::Durable { .. }
+            | Self::HostJoined { .. }
+            | Self::HostLeft { .. }
+            | Self::Resharded { .. }
             | Self::Unwritten { .. } => None,
         }
     }
@@ -294,6 +340,16 @@ impl fmt::Display for Fact {
             Self::ViewChanged { slice, view, cause } => {
                 write!(f, "slice {slice} has view {view}: {cause}")
             }
+            Self::HostJoined { host, name } => write!(f, "shard process {host} joined ({name})"),
+            Self::HostLost { host, cause } => write!(f, "shard process {host} lost: {cause}"),
+            Self::HostLeft { host } => write!(f, "shard process {host} left"),
+            Self::Resharded { base, shards } => {
+                write!(
+                    f,
+                    "the parameters are dealt to {shards} shards from step {base} on"
+                )
+            }
+            Self::NotResharded { cause } => write!(f, "the number of shards stays: {cause}"),
             Self::Unwritten { facts } => write!(f, "{facts} events could not be written"),
             Self::Over { outcome, cause } => {
                 write!(f, "run {outcome}")?;

@@ -124,6 +124,12 @@ impl SliceMap {
         Self { blocks, slices }
     }
 
+    /// The same blocks dealt to another number of slices.
+    #[must_use]
+    pub fn with_slices(self, slices: u16) -> Self {
+        Self::new(self.blocks, slices)
+    }
+
     /// Number of slices.
     #[must_use]
     pub fn slices(self) -> u16 {

@@ -342,6 +342,16 @@ pub enum ShardOrder {
     RequestCut,
     /// Ask for a cut and rest there.
     RequestStop,
+    /// Ask for a cut and rest at the first version from this one on.
+    RestAt {
+        /// The version.
+        step: Step,
+    },
+    /// All slices rest at this version and nothing comes of it: go on from there.
+    GoOn {
+        /// The version.
+        step: Step,
+    },
     /// Accept nothing more for the open step unless it was voted for (PROTOCOL 24).
     Seal,
     /// All slices rest at this version: cut it.

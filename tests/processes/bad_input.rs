@@ -68,7 +68,7 @@ fn job_files() {
         "[cluster]\nreplicas = 1\n",
         &[],
         2,
-        &["line 2", "replicas", "set 0"],
+        &["line 2", "replicas", "shard_processes"],
     );
     refused("batch = 96", &[], 2, &["line 1", "batch", "[section]"]);
     refused("[run\n", &[], 2, &["line 1", "not valid TOML"]);

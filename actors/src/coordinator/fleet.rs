@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{Actor, Addr, AsyncContext, Context, Handler, Message, ResponseFuture, WrapFuture};
-use resilin_core::machine::fleet::{Effect, Event, Fleet, Member};
+use resilin_core::machine::fleet::{Effect, Event, Fleet, Role};
 use resilin_core::message::{CoordinatorSays, Welcome, WorkerSays};
 use resilin_core::{Incarnation, LinkId};
 
@@ -47,7 +47,11 @@ impl FleetActor {
                 Effect::Welcome(link, incarnation) => self.welcome(link, incarnation),
                 Effect::Send(link, says) => self.send(link, &says),
                 Effect::Close(link) => self.close(link),
-                Effect::Member(member) => news.push(member),
+                Effect::Member(member) => news.push(job::FromFleet::Member(member)),
+                Effect::Host(host) => news.push(job::FromFleet::Host(host)),
+                Effect::WelcomeHost(link, _) | Effect::SendHost(link, _) => {
+                    unreachable!("no host is let in on link {link}")
+                }
             }
         }
         self.tell_job(news, context);
@@ -56,15 +60,15 @@ impl FleetActor {
 
     /// In order, and no further message is taken until the job has these: so its mailbox holds the
     /// links back. The job itself never waits for the fleet.
-    fn tell_job(&self, news: Vec<Member>, context: &mut Context<Self>) {
+    fn tell_job(&self, news: Vec<job::FromFleet>, context: &mut Context<Self>) {
         if news.is_empty() {
             return;
         }
         let job = self.common.peers().job.clone();
         let tell = async move {
-            for member in news {
+            for news in news {
                 // A closed mailbox is the end of the process.
-                let _ = job.send(job::FromFleet(member)).await;
+                let _ = job.send(news).await;
             }
         };
         context.wait(tell.into_actor(self));
@@ -159,7 +163,13 @@ impl Handler<Opened> for FleetActor {
     fn handle(&mut self, opened: Opened, context: &mut Context<Self>) {
         let Opened { link, name, sender } = opened;
         self.links.insert(link, sender);
-        self.event(Event::Joined { link, name }, context);
+        let joined = Event::Joined {
+            link,
+            name,
+            role: Role::Worker,
+            before: None,
+        };
+        self.event(joined, context);
     }
 }
 

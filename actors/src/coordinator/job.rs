@@ -8,7 +8,7 @@ use std::sync::Arc;
 use actix::{Actor, AsyncContext, Context, Handler, Message, MessageResult};
 use resilin_core::fact::{Dated, Fact};
 use resilin_core::ledger::Record;
-use resilin_core::machine::fleet::Member;
+use resilin_core::machine::fleet::{HostNews, Member};
 use resilin_core::machine::job::{self, Command, Job, Outcome, Settings, Status};
 use resilin_core::machine::saver::{self, Saver};
 use resilin_core::message::{ShardOrder, ShardReport};
@@ -49,7 +49,7 @@ impl JobActor {
         let slices = rules.slices.slices();
         Self {
             saver: Saver::new(slices, settings.durable, rules.cut_interval, PATIENCE),
-            base: settings.base,
+            base: settings.branch.base,
             recent: VecDeque::new(),
             job: Job::new(rules, settings),
             alarm: Alarm::default(),
@@ -72,6 +72,9 @@ impl JobActor {
                         .do_send(fleet::Say(incarnation, says));
                 }
                 job::Effect::Order(order) => self.order(order),
+                job::Effect::Host(..) | job::Effect::KeepBranch(_) | job::Effect::KeepViews(_) => {
+                    unreachable!("slices live in this process")
+                }
                 job::Effect::Append(record) => records.push(record),
                 job::Effect::Saver(event) => for_saver.push(event),
                 job::Effect::Close(outcome) => {
@@ -106,10 +109,12 @@ impl JobActor {
         let mut news = Vec::new();
         for effect in effects {
             match effect {
-                saver::Effect::RequestCut => self.order(ShardOrder::RequestCut),
+                saver::Effect::RequestCut => news.push(job::Event::Order(ShardOrder::RequestCut)),
                 saver::Effect::Commit(step) => store.do_send(store::Commit(step)),
                 saver::Effect::Abandon(step) => store.do_send(store::Abandon(step)),
-                saver::Effect::CutOver(step) => self.order(ShardOrder::CutOver { step }),
+                saver::Effect::CutOver(step) => {
+                    news.push(job::Event::Order(ShardOrder::CutOver { step }));
+                }
                 saver::Effect::Durable(step) => news.push(job::Event::Durable(step)),
                 saver::Effect::Degraded(reason) => news.push(job::Event::Degraded(reason)),
             }
@@ -165,7 +170,12 @@ impl Actor for JobActor {
 /// News of a member.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(super) struct FromFleet(pub(super) Member);
+pub(super) enum FromFleet {
+    /// A worker.
+    Member(Member),
+    /// A host.
+    Host(HostNews),
+}
 
 /// A shard reports.
 #[derive(Message)]
@@ -217,9 +227,15 @@ impl Handler<Begin> for JobActor {
 impl Handler<FromFleet> for JobActor {
     type Result = ();
 
-    fn handle(&mut self, FromFleet(member): FromFleet, context: &mut Context<Self>) {
+    fn handle(&mut self, news: FromFleet, context: &mut Context<Self>) {
         let now = self.common.clock.now();
-        self.job_event(now, job::Event::Member(member));
+        self.job_event(
+            now,
+            match news {
+                FromFleet::Member(member) => job::Event::Member(member),
+                FromFleet::Host(news) => job::Event::Host(news),
+            },
+        );
         self.arm(context, now);
     }
 }

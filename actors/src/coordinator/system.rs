@@ -7,7 +7,7 @@ use actix::{Actor, Arbiter};
 use resilin_checkpoint::StateDir;
 use resilin_core::job::Bits;
 use resilin_core::machine::job::{Command, Outcome, Settings};
-use resilin_core::message::SliceView;
+use resilin_core::message::{Branch, SliceView};
 use resilin_core::{MapNumber, SliceId, View};
 use resilin_learn::kernel::hex;
 use tokio::sync::oneshot;
@@ -109,10 +109,17 @@ fn start(opening: Opening, views: BTreeMap<SliceId, SliceView>) -> Result<Starte
         ..
     } = opening;
     let settings = Settings {
-        timeline,
-        map: MAP,
+        reign: timeline.reign,
+        branch: Branch {
+            timeline,
+            map: MAP,
+            shards: rules.slices.slices(),
+            base,
+        },
         views: views.values().cloned().collect(),
-        base,
+        hosts: None,
+        recorded: base,
+        chain: BTreeMap::new(),
         superseded,
         bits: task.job.run.bits == Bits::On,
         metrics,

@@ -111,6 +111,7 @@ impl WorkerActor {
                     control.close("fenced");
                 }
             }
+            Effect::Layout(slices) => self.rules.slices = slices,
             Effect::Dial(view) => self.dial(view, context),
             Effect::Hangup(slice) => drop(self.slices.remove(&slice)),
             Effect::Ask(slice, asks) => self.ask(slice, asks),

@@ -10,7 +10,7 @@ use resilin_core::machine::fleet::{self, Fleet};
 use resilin_core::machine::job::{self, Job, Settings};
 use resilin_core::machine::saver::{self, Saver};
 use resilin_core::machine::shard::{self, Origin, Shard};
-use resilin_core::message::SliceView;
+use resilin_core::message::{Branch, SliceView};
 use resilin_core::time::Time;
 use resilin_core::{MapNumber, SliceId, Step, Timeline, View};
 use resilin_learn::kernel::{Digest, SliceKernel, WEIGHTS, chain_line, hex};
@@ -135,10 +135,17 @@ impl Sim<'_> {
         let mut superseded = self.store.chain();
         superseded.retain(|version, _| *version > base);
         Settings {
-            timeline,
-            map,
+            reign: timeline.reign,
+            branch: Branch {
+                timeline,
+                map,
+                shards: self.rules.slices.slices(),
+                base,
+            },
             views,
-            base,
+            hosts: None,
+            recorded: base,
+            chain: BTreeMap::new(),
             superseded,
             bits: true,
             metrics: self.store.metrics(),

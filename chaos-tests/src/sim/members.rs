@@ -62,6 +62,10 @@ impl Sim<'_> {
                 }
                 fleet::Effect::Close(link) => self.close(link, End::Coordinator),
                 fleet::Effect::Member(member) => self.job(job::Event::Member(member))?,
+                fleet::Effect::Host(news) => self.job(job::Event::Host(news))?,
+                fleet::Effect::WelcomeHost(..) | fleet::Effect::SendHost(..) => {
+                    unreachable!("slices live in the coordinator")
+                }
             }
         }
         Ok(())
@@ -94,6 +98,9 @@ impl Sim<'_> {
             job::Effect::Order(order) => {
                 self.order(order);
                 Ok(())
+            }
+            job::Effect::Host(..) | job::Effect::KeepBranch(_) | job::Effect::KeepViews(_) => {
+                unreachable!("slices live in the coordinator")
             }
             job::Effect::Append(record) => {
                 let record = codec::pass(&record);
@@ -146,6 +153,11 @@ impl Sim<'_> {
             | Told::Degraded { .. }
             | Told::Rollback { .. }
             | Told::ViewChanged { .. }
+            | Told::HostJoined { .. }
+            | Told::HostLost { .. }
+            | Told::HostLeft { .. }
+            | Told::Resharded { .. }
+            | Told::NotResharded { .. }
             | Told::Unwritten { .. }
             | Told::Over { .. } => Ok(()),
         }
@@ -167,7 +179,7 @@ impl Sim<'_> {
         }
         for effect in effects {
             match effect {
-                Saving::RequestCut => self.order(ShardOrder::RequestCut),
+                Saving::RequestCut => self.job(job::Event::Order(ShardOrder::RequestCut))?,
                 Saving::Commit(step) => {
                     if self.plant == Some(Plant::AnnouncedEarly) {
                         self.soon(20, 21, Local::Committed(step));
@@ -175,7 +187,9 @@ impl Sim<'_> {
                     self.soon(500, 8_000, Local::Durable(step));
                 }
                 Saving::Abandon(step) => self.store.abandon(step),
-                Saving::CutOver(step) => self.order(ShardOrder::CutOver { step }),
+                Saving::CutOver(step) => {
+                    self.job(job::Event::Order(ShardOrder::CutOver { step }))?
+                }
                 Saving::Durable(step) => self.job(job::Event::Durable(step))?,
                 Saving::Degraded(reason) => self.job(job::Event::Degraded(reason))?,
             }

@@ -240,7 +240,12 @@ impl Sim<'_> {
         match (packet, role) {
             (Packet::Hello, Role::Control) => {
                 let name = format!("worker{}", self.links[&link].host);
-                self.fleet(fleet::Event::Joined { link, name })
+                self.fleet(fleet::Event::Joined {
+                    link,
+                    name,
+                    role: fleet::Role::Worker,
+                    before: None,
+                })
             }
             (Packet::Hello, Role::Data(slice)) => {
                 self.send(link, End::Worker, Packet::Accepted);

@@ -265,6 +265,7 @@ impl Sim<'_> {
                 }
                 self.redial_later(id, Role::Control);
             }
+            Effect::Layout(_) => unreachable!("a coordinator's life has one layout"),
             Effect::Dial(view) => {
                 host.data.insert(view.slice, None);
                 self.dial(id, Role::Data(view.slice));

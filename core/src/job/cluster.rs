@@ -29,6 +29,11 @@ const REPLICAS: Key = Key::free(
     "",
     "Copies of each shard in another process, beside the one that serves.",
 );
+const SHARD_PROCESSES: Key = Key::free(
+    "shard_processes",
+    "processes",
+    "Processes that train keeps running for the shards; 0: the coordinator serves them.",
+);
 const COMPUTE_THREADS: Key = Key::free(
     "compute_threads",
     "threads",
@@ -73,6 +78,8 @@ pub struct Cluster {
     pub shards: u16,
     /// Copies of each shard.
     pub replicas: u8,
+    /// Processes that serve shards; 0: the coordinator does.
+    pub shard_processes: u16,
     /// Compute threads of one worker.
     pub compute_threads: u16,
     /// Where workers and shards dial.
@@ -99,6 +106,8 @@ impl Cluster {
             max_workers: count(section.integer(&MAX_WORKERS, Some(1024), 1..=MOST_WORKERS)?),
             shards: u16::try_from(section.integer(&SHARDS, Some(2), 1..=256)?).expect(SMALL),
             replicas: u8::try_from(section.integer(&REPLICAS, Some(0), 0..=1)?).expect(SMALL),
+            shard_processes: u16::try_from(section.integer(&SHARD_PROCESSES, Some(0), 0..=256)?)
+                .expect(SMALL),
             compute_threads: u16::try_from(section.integer(&COMPUTE_THREADS, Some(1), 1..=1024)?)
                 .expect(SMALL),
             listen: address(section, &LISTEN)?,
@@ -131,8 +140,12 @@ impl Cluster {
             let message = format!("{workers} is more than max_workers {max_workers}; lower it");
             return Err(section.error(WORKERS.name, message));
         }
-        if self.replicas > 0 {
-            let message = "copies of shards are not there yet; remove it or set 0";
+        if self.replicas > 0 && self.shard_processes < 2 {
+            let message = format!(
+                "a copy of each shard needs shard_processes of at least 2, not {}; raise it or set \
+                 replicas to 0",
+                self.shard_processes
+            );
             return Err(section.error(REPLICAS.name, message));
         }
         Ok(())

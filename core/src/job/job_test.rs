@@ -42,6 +42,7 @@ fn an_empty_file_is_the_default_job() {
         max_workers: 1024,
         shards: 2,
         replicas: 0,
+        shard_processes: 0,
         compute_threads: 1,
         listen: "127.0.0.1:0".into(),
         api: "127.0.0.1:0".into(),

@@ -4,30 +4,51 @@
 //! stall. A reset link is reason enough to ask somebody else at once; what a lost process still
 //! sends is judged by what it is (PROTOCOL 6, 8).
 
+mod hosts;
+
 use std::collections::BTreeMap;
 
 use crate::id::{Incarnation, LinkId};
-use crate::message::{CoordinatorSays, WorkerSays};
+use crate::message::{CoordinatorSays, HostSays, HostTold, WorkerSays};
 use crate::time::{Span, Time};
+
+pub use hosts::HostNews;
 
 /// What happens to the fleet.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
-    /// A worker process passed the handshake on a control link.
+    /// A process passed the handshake on a control link.
     Joined {
         /// The link.
         link: LinkId,
         /// What people call it: host and process id.
         name: String,
+        /// What it is.
+        role: Role,
+        /// The life that it was given before and still lives, if it says so.
+        before: Option<Incarnation>,
     },
-    /// It speaks.
+    /// A worker speaks.
     Said(LinkId, WorkerSays),
+    /// A host speaks.
+    HostSaid(LinkId, HostSays),
     /// Its link is gone.
     LinkDown(LinkId),
     /// The job has something to say to a member.
     Say(Incarnation, CoordinatorSays),
+    /// The job has something to say to a host.
+    Tell(Incarnation, HostTold),
     /// The deadline passed.
     Tick,
+}
+
+/// What a member process is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It evaluates gradients.
+    Worker,
+    /// It serves slices.
+    Host,
 }
 
 /// Why a member no longer counts.
@@ -80,6 +101,12 @@ pub enum Effect {
     Close(LinkId),
     /// Tell the job.
     Member(Member),
+    /// Tell the host on this link its number.
+    WelcomeHost(LinkId, Incarnation),
+    /// Send on a host's control link.
+    SendHost(LinkId, HostTold),
+    /// Tell the job of a host.
+    Host(HostNews),
 }
 
 #[derive(Clone, Debug)]
@@ -94,6 +121,7 @@ pub struct Fleet {
     last: Incarnation,
     processes: BTreeMap<Incarnation, Process>,
     links: BTreeMap<LinkId, Incarnation>,
+    hosts: hosts::Hosts,
     swept: Option<Time>,
 }
 
@@ -107,29 +135,42 @@ impl Fleet {
             last,
             processes: BTreeMap::new(),
             links: BTreeMap::new(),
+            hosts: hosts::Hosts::default(),
             swept: None,
         }
     }
 
     /// Takes one event.
     pub fn step(&mut self, now: Time, event: Event, effects: &mut Vec<Effect>) {
-        self.forgive_stall(now);
+        self.forgive_stall(now, effects);
         match event {
-            Event::Joined { link, name } => self.joined(now, link, name, effects),
+            Event::Joined {
+                link,
+                name,
+                role,
+                before,
+            } => match role {
+                Role::Worker => self.joined(now, link, name, effects),
+                Role::Host => self.host_joined(now, (link, name), before, effects),
+            },
             Event::Said(link, says) => self.said(now, link, says, effects),
+            Event::HostSaid(link, says) => self.host_said(now, link, says, effects),
             Event::LinkDown(link) => {
                 if let Some(incarnation) = self.links.get(&link).copied() {
                     self.down(incarnation, Cause::LinkReset, effects);
                 }
+                self.host_unlinked(link, effects);
             }
             Event::Say(incarnation, says) => {
                 if let Some(process) = self.processes.get(&incarnation) {
                     effects.push(Effect::Send(process.link, says));
                 }
             }
+            Event::Tell(host, told) => self.tell_host(host, told, effects),
             Event::Tick => {}
         }
         self.expire(now, effects);
+        self.expire_hosts(now, effects);
         self.check_invariants();
     }
 
@@ -153,7 +194,7 @@ impl Fleet {
 
     /// A sweep that comes late by more than a quarter lease was this process's own stall: messages
     /// may lie unread, so nobody is expired for a full lease.
-    fn forgive_stall(&mut self, now: Time) {
+    fn forgive_stall(&mut self, now: Time, effects: &mut Vec<Effect>) {
         let quarter = self.lease.part(4);
         let late = self
             .swept
@@ -162,6 +203,7 @@ impl Fleet {
             for process in self.processes.values_mut() {
                 process.expires = process.expires.max(now + self.lease);
             }
+            self.forgive_hosts(now, effects);
         }
     }
 
@@ -238,6 +280,7 @@ impl Fleet {
             assert_eq!(self.links.get(&process.link), Some(incarnation));
             assert!(*incarnation <= self.last, "numbers are issued here only");
         }
+        self.hosts.check(self.last);
     }
 }
 
@@ -277,6 +320,8 @@ mod tests {
             Event::Joined {
                 link: LinkId(link),
                 name: format!("w{link}"),
+                role: Role::Worker,
+                before: None,
             },
         )
     }

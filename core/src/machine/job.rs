@@ -5,7 +5,9 @@
 //! asked, never what is accepted (PROTOCOL 8).
 
 mod evaluation;
+mod event;
 mod finish;
+mod hosts;
 mod leases;
 mod members;
 mod progress;
@@ -17,104 +19,34 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::fact::Fact;
-use crate::id::{Generation, Incarnation, MapNumber, PartitionId, SliceId, Step, Timeline};
-use crate::ledger::{Members, Record};
+use crate::id::{Generation, Incarnation, PartitionId, SliceId, Step};
+use crate::ledger::Members;
 use crate::machine::Rules;
-use crate::machine::fleet::Member;
-use crate::machine::saver;
-use crate::message::{CoordinatorSays, ShardOrder, ShardReport, SliceView, StepRecord};
+use crate::message::{Branch, CoordinatorSays, SliceView, StepRecord};
 use crate::time::Time;
 use crate::tree::PartitionSet;
 
 pub use evaluation::Metrics;
-pub use status::{MemberStatus, Status};
-
-/// What an operator may ask for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Command {
-    /// So many workers are wanted; `train` starts them, surplus ones are drained.
-    Scale(u32),
-    /// This worker shall leave. If no more than wanted are here, one fewer is wanted: nobody takes
-    /// its place until more are asked for.
-    Drain(Incarnation),
-    /// Checkpoint at the next step and end.
-    Stop,
-}
-
-/// What happens to a job.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Event {
-    /// The fleet tells of a member.
-    Member(Member),
-    /// A shard reports.
-    Shard(ShardReport),
-    /// A version is durable.
-    Durable(Step),
-    /// A cut failed.
-    Degraded(String),
-    /// An operator commands.
-    Command(Command),
-    /// What `Close` asked for is durable.
-    Closed,
-    /// The deadline passed.
-    Tick,
-}
-
-/// How a run ends.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// All steps are done and durable.
-    Finished,
-    /// Stopped early; this version is durable.
-    Stopped(Step),
-    /// A step could not be applied; weights are those before it.
-    Halted {
-        /// The step.
-        step: Step,
-        /// What was wrong, where, and what to do.
-        cause: String,
-    },
-    /// The last version could not be saved in time; this one is durable.
-    SaveFailed {
-        /// The newest durable version.
-        durable: Option<Step>,
-        /// What the store said.
-        reason: String,
-    },
-    /// There were too few workers for too long.
-    WaitedTooLong,
-}
-
-/// What the shell does for a job.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Effect {
-    /// Tell a member.
-    Say(Incarnation, CoordinatorSays),
-    /// Tell every slice.
-    Order(ShardOrder),
-    /// Append to the ledger; synced no later than the next commit.
-    Append(Record),
-    /// Tell the saver, after what was appended.
-    Saver(saver::Event),
-    /// Write down for good how the run ended; answered by `Closed`.
-    Close(Outcome),
-    /// End the coordinator, after everybody was told.
-    Over(Outcome),
-    /// Tell people: log, status and event file.
-    Tell(Fact),
-}
+pub use event::{Command, Effect, Event, Outcome};
+pub use status::{HostStatus, MemberStatus, SliceStatus, Status};
 
 /// Settings beside the run's rules.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The branch of history that this coordinator began.
-    pub timeline: Timeline,
-    /// The slice layout.
-    pub map: MapNumber,
-    /// Where each slice is served.
+    /// This life of the coordinator.
+    pub reign: u64,
+    /// The branch of history that goes on, written down for good: one that this coordinator began,
+    /// or with slices in hosts the one that they may still hold.
+    pub branch: Branch,
+    /// Where each slice of the branch is served, as written down for good; empty before slices were
+    /// first placed on hosts.
     pub views: Vec<SliceView>,
-    /// The version that the slices start from.
-    pub base: Step,
+    /// Where slices live; `None`: in the coordinator's process.
+    pub hosts: Option<HostSettings>,
+    /// The ledger has every record of the branch before this step.
+    pub recorded: Step,
+    /// The branch's chain lines after the newest durable version.
+    pub chain: BTreeMap<Step, [u8; 32]>,
     /// Chain lines after `base` of superseded branches, to be made again (PROTOCOL 2).
     pub superseded: BTreeMap<Step, [u8; 32]>,
     /// Whether a chain line that differs halts the run.
@@ -135,6 +67,15 @@ pub struct Settings {
     pub durable: Option<Step>,
     /// Who came and went before this life of the coordinator.
     pub members: Members,
+}
+
+/// The processes that slices live in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostSettings {
+    /// Hosts that are waited for before slices are first placed (at least 1).
+    pub processes: u16,
+    /// Replicas of each slice beside its primary: 0 or 1.
+    pub replicas: u8,
 }
 
 #[derive(Clone, Debug)]
@@ -168,6 +109,8 @@ pub struct Counters {
 pub struct Job {
     rules: Rules,
     settings: Settings,
+    branch: Branch,
+    views: Vec<SliceView>,
     generation: Generation,
     members: BTreeMap<Incarnation, members::State>,
     leases: BTreeMap<PartitionId, Vec<leases::Held>>,
@@ -202,13 +145,13 @@ pub struct Job {
 }
 
 impl Job {
-    /// A job whose slices start from `settings.base`.
+    /// A job whose slices start from `settings.branch.base`.
     #[must_use]
     pub fn new(rules: Rules, settings: Settings) -> Self {
-        let reign = settings.timeline.reign;
+        let reign = settings.reign;
         let state = SliceState {
-            step: settings.base,
-            seen: settings.base,
+            step: settings.branch.base,
+            seen: settings.branch.base,
             covered: PartitionSet::default(),
             pinned: None,
             resting: false,
@@ -224,12 +167,12 @@ impl Job {
                 .map(|slice| (slice, state.clone()))
                 .collect(),
             records: BTreeMap::new(),
-            recorded: settings.base,
+            recorded: settings.recorded,
             suspects: BTreeMap::new(),
             evaluation: None,
             metrics: settings.metrics.clone(),
             unscored: BTreeSet::new(),
-            judged: settings.base,
+            judged: settings.branch.base,
             wanted: settings.workers,
             counters: Counters {
                 members: settings.members,
@@ -248,6 +191,8 @@ impl Job {
             ending: None,
             halted: BTreeSet::new(),
             retry_at: None,
+            branch: settings.branch,
+            views: settings.views.clone(),
             rules,
             settings,
         }
@@ -275,6 +220,9 @@ impl Job {
                 self.degraded = Some(reason);
             }
             Event::Command(command) => self.command(now, command, effects),
+            Event::Host(news) => self.host(news),
+            Event::Order(order) => effects.push(Effect::Order(order)),
+            Event::BranchKept(_) | Event::ViewsKept | Event::KeepFailed(_) => {}
             Event::Closed => self.closed(effects),
             Event::Tick => {}
         }
@@ -325,6 +273,7 @@ impl Job {
                 self.drain(incarnation, effects);
             }
             Command::Stop => self.request_stop(now, effects),
+            Command::Reshard { .. } => {}
         }
     }
 

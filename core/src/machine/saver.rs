@@ -27,6 +27,11 @@ pub enum Event {
     Recorded(Step),
     /// A slice says that it is busy with the cut of this version.
     Cutting(Step),
+    /// Another process serves the slice: what the one before was to cut, of versions up to this one,
+    /// will not come (PROTOCOL 24).
+    Promoted(SliceId, Step),
+    /// All slices begin a new branch: so many of them, at this version.
+    Branch(u16, Step),
     /// The run halted: no cut becomes durable any more.
     Over,
     /// The deadline passed.
@@ -127,6 +132,7 @@ impl Saver {
                 self.judge(now, effects);
             }
             Event::Cutting(step) => self.cutting(now, step, effects),
+            Event::Promoted(..) | Event::Branch(..) => {}
             Event::Over => self.halted(effects),
             Event::Tick => {}
         }

@@ -78,6 +78,8 @@ pub struct Shard {
     discarded: u64,
     votes: BTreeMap<Step, BTreeMap<SliceId, Vote>>,
     wanted: Flags,
+    /// The first version that a rest is asked for at.
+    rest_at: Option<Step>,
     sealing: bool,
     /// Blocks that were not finite, once halted.
     halted: Option<Vec<u32>>,
@@ -104,6 +106,7 @@ impl Shard {
             discarded: 0,
             votes: BTreeMap::new(),
             wanted: Flags::default(),
+            rest_at: None,
             sealing: false,
             halted: None,
             cutting: None,

@@ -112,7 +112,7 @@ impl Job {
             tasks.push(task);
             evaluation.open.insert(task, Some(*member));
         }
-        let (timeline, version) = (self.settings.timeline, evaluation.version);
+        let (timeline, version) = (self.branch.timeline, evaluation.version);
         for (member, tasks) in loads.into_iter().filter(|(_, tasks)| !tasks.is_empty()) {
             let says = CoordinatorSays::Evaluate {
                 timeline,
@@ -164,7 +164,7 @@ impl Job {
         } = metrics;
         self.metrics.insert(version, metrics);
         effects.push(Effect::Append(Record::Evaluation {
-            timeline: self.settings.timeline,
+            timeline: self.branch.timeline,
             epoch,
             step: version,
             rows,
@@ -207,7 +207,7 @@ impl Job {
                 tasks.entry(*member).or_default().push(*task);
             }
         }
-        let (timeline, version) = (self.settings.timeline, evaluation.version);
+        let (timeline, version) = (self.branch.timeline, evaluation.version);
         for (member, tasks) in tasks {
             let says = CoordinatorSays::Evaluate {
                 timeline,

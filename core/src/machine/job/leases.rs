@@ -147,9 +147,9 @@ impl Job {
         });
         let assignment = Assignment {
             generation: self.generation,
-            timeline: self.settings.timeline,
-            map: self.settings.map,
-            views: self.settings.views.clone(),
+            timeline: self.branch.timeline,
+            map: self.branch.map,
+            views: self.views.clone(),
             leases: leases.collect(),
         };
         effects.push(Effect::Say(member, CoordinatorSays::Assign(assignment)));

@@ -126,7 +126,7 @@ impl Job {
                 digest,
                 evaluations,
             } => {
-                if timeline == self.settings.timeline {
+                if timeline == self.branch.timeline {
                     let found = Found {
                         step,
                         digest,
@@ -142,7 +142,7 @@ impl Job {
                 task,
                 score,
             } => {
-                if timeline == self.settings.timeline {
+                if timeline == self.branch.timeline {
                     self.evaluated(version, task, score, effects);
                 }
             }

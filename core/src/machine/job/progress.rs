@@ -57,7 +57,7 @@ impl Job {
                 voted,
                 behind: _,
             } => {
-                if timeline == self.settings.timeline {
+                if timeline == self.branch.timeline {
                     let state = SliceState {
                         step,
                         seen: step,
@@ -73,7 +73,7 @@ impl Job {
             }
             ShardReport::Committed(record) => {
                 let known = self.slices.contains_key(&record.slice);
-                if known && record.timeline == self.settings.timeline {
+                if known && record.timeline == self.branch.timeline {
                     self.committed(now, record, effects);
                 }
             }
@@ -83,7 +83,7 @@ impl Job {
                 blocks,
                 slice,
             } => {
-                if timeline == self.settings.timeline && self.slices.contains_key(&slice) {
+                if timeline == self.branch.timeline && self.slices.contains_key(&slice) {
                     self.slice_halted(slice, step, &blocks, effects);
                 }
             }

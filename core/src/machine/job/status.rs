@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Counters, Job, Metrics};
 use crate::fact::{Dated, Fact};
-use crate::id::{Generation, Incarnation, Step, Timeline};
+use crate::id::{Generation, Incarnation, SliceId, Step, Timeline, View};
 use crate::time::Time;
 
 /// A job at one moment.
@@ -36,6 +36,12 @@ pub struct Status {
     pub timeline: Timeline,
     /// Members, by incarnation.
     pub workers: Vec<MemberStatus>,
+    /// Slices in order; empty while they live in the coordinator's process.
+    #[serde(default)]
+    pub slices: Vec<SliceStatus>,
+    /// Hosts, by incarnation.
+    #[serde(default)]
+    pub hosts: Vec<HostStatus>,
     /// Workers wanted; nobody once the run is over.
     pub wanted: u32,
     /// Members that became ready, in all.
@@ -73,6 +79,40 @@ pub struct MemberStatus {
     pub samples_per_s: f64,
 }
 
+/// One slice and who serves it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SliceStatus {
+    /// The slice.
+    pub slice: SliceId,
+    /// Number of the view.
+    pub view: View,
+    /// The newest version it reported.
+    pub step: Step,
+    /// Who is its primary.
+    pub primary: Incarnation,
+    /// `serving`, `lost` or `returning`.
+    pub state: String,
+    /// Who is its backup.
+    pub backup: Option<Incarnation>,
+    /// Whether the backup has all that was published.
+    pub in_sync: bool,
+}
+
+/// One host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostStatus {
+    /// Its number.
+    pub incarnation: Incarnation,
+    /// Host and process id, as it says itself.
+    pub name: String,
+    /// `joining`, `ready`, `draining` or `unlinked`.
+    pub state: String,
+    /// Slices whose primary it is.
+    pub primaries: usize,
+    /// Slices whose backup it is.
+    pub backups: usize,
+}
+
 impl Job {
     /// What there is to see.
     #[must_use]
@@ -102,8 +142,10 @@ impl Job {
             degraded: self.degraded.clone(),
             waiting: self.waiting(),
             generation: self.generation,
-            timeline: self.settings.timeline,
+            timeline: self.branch.timeline,
             workers: self.member_status(),
+            slices: Vec::new(),
+            hosts: Vec::new(),
             wanted: if self.is_told() { 0 } else { self.wanted },
             joined: members.joined,
             lost: members.lost,
@@ -121,7 +163,7 @@ impl Job {
     pub fn dated(&self, at_ms: u64, fact: Fact) -> Dated {
         Dated {
             at_ms,
-            timeline: self.settings.timeline,
+            timeline: self.branch.timeline,
             generation: self.generation,
             step: self.low(),
             fact,

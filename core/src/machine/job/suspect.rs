@@ -102,7 +102,7 @@ impl Job {
         let Suspect { found, asked, .. } = &self.suspects[&partition];
         let step = found.step;
         if let Some(asked) = *asked {
-            let timeline = self.settings.timeline;
+            let timeline = self.branch.timeline;
             let says = CoordinatorSays::Reevaluate {
                 timeline,
                 step,

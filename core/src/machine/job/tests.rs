@@ -1,7 +1,10 @@
 use super::*;
+use crate::id::{MapNumber, Timeline};
 use crate::layout::SliceMap;
-use crate::machine::fleet::Cause;
-use crate::message::{Contributor, Lease, TaskScore, WorkerSays};
+use crate::ledger::Record;
+use crate::machine::fleet::{Cause, Member};
+use crate::machine::saver;
+use crate::message::{Contributor, Lease, ShardOrder, ShardReport, TaskScore, WorkerSays};
 use crate::sampling::{Sampling, Shuffle};
 use crate::time::Span;
 use crate::tree::{Node, Tree};
@@ -32,8 +35,8 @@ fn rules() -> Rules {
 
 fn settings() -> Settings {
     Settings {
-        timeline: timeline(),
-        map: MapNumber(1),
+        reign: 7,
+        branch: branch(),
         views: vec![SliceView {
             slice: SliceId(0),
             view: View::first(7),
@@ -41,7 +44,9 @@ fn settings() -> Settings {
             primary: None,
             backup: None,
         }],
-        base: Step(0),
+        hosts: None,
+        recorded: Step(0),
+        chain: BTreeMap::new(),
         superseded: BTreeMap::new(),
         bits: true,
         metrics: BTreeMap::new(),
@@ -52,6 +57,15 @@ fn settings() -> Settings {
         min_workers: 1,
         durable: None,
         members: Members::default(),
+    }
+}
+
+fn branch() -> Branch {
+    Branch {
+        timeline: timeline(),
+        map: MapNumber(1),
+        shards: 2,
+        base: Step(0),
     }
 }
 

@@ -77,8 +77,10 @@ impl Shard {
         non_finite: Vec<u32>,
         effects: &mut Vec<Effect>,
     ) {
+        let rest = self.rest_at.is_some_and(|at| at <= self.step.next());
         let flags = Flags {
             busy: self.cutting.is_some(),
+            stop: self.wanted.stop || rest,
             ..self.wanted
         };
         let (timeline, step, slice) = (self.origin.timeline, self.step, self.slice());

@@ -9,6 +9,8 @@ impl Shard {
         match order {
             ShardOrder::RequestCut => self.wanted.cut = true,
             ShardOrder::RequestStop => self.wanted.stop = true,
+            ShardOrder::RestAt { step } => self.rest_at = Some(step),
+            ShardOrder::GoOn { step } => self.go_on(step, effects),
             ShardOrder::Seal => self.seal(effects),
             ShardOrder::CutHere { step } => self.cut_here(step, effects),
             ShardOrder::CutOver { step } => {
@@ -35,6 +37,16 @@ impl Shard {
                 }
             }
             ShardOrder::Recorded { before } => self.records.retain(|step, _| *step >= before),
+        }
+    }
+
+    /// The rest that was asked for is over.
+    fn go_on(&mut self, step: Step, effects: &mut Vec<Effect>) {
+        (self.rest_at, self.wanted.stop) = (None, false);
+        let ended = self.halted.is_some() || self.sealing || step == self.rules.last();
+        if step == self.step && self.phase == Phase::Resting && !ended {
+            self.phase = Phase::Collecting;
+            self.progress(effects);
         }
     }
 

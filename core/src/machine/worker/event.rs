@@ -1,6 +1,7 @@
 //! What a worker hears and what it asks of its shell.
 
 use crate::id::{Incarnation, MapNumber, PartitionId, SliceId, Step, Tensor, Timeline};
+use crate::layout::SliceMap;
 use crate::message::{
     CoordinatorSays, ShardSays, SliceView, TaskScore, Use, WorkerAsks, WorkerSays,
 };
@@ -96,6 +97,8 @@ pub enum Effect {
     Say(WorkerSays),
     /// Close the control link and all others, and join anew.
     Rejoin,
+    /// The slices are these from now on; weights and sums of other ones are not used any more.
+    Layout(SliceMap),
     /// Open a link to a slice; the shell redials until told to close it.
     Dial(SliceView),
     /// Close the link to a slice.
