@@ -1,43 +1,99 @@
 //! Faults as data: what goes wrong, and when.
 
+mod kinds;
+mod random;
+
 use resilin_core::Step;
-use resilin_core::random::{Key, Purpose, Stream};
 use resilin_core::time::Span;
 
-/// One thing that goes wrong, or that an operator does. Numbers choose among what is there at that
+pub use kinds::{KINDS, Kind};
+
+/// One thing that goes wrong, or that an operator does. A `pick` chooses among what is there at that
 /// moment, modulo its count.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// `kill -9` of a worker; its links are reset soon.
     Kill(u32),
     /// The host of a worker vanishes: nobody is told.
     Vanish(u32),
+    /// `kill -9` of a worker, and another in its place after so long.
+    Restart(u32, Span),
     /// One more worker process, that many times slower than the fastest.
     Join(u32),
+    /// So many workers at once.
+    JoinStorm(u32),
+    /// A copy of a worker's host: another process under its name.
+    Twin(u32),
     /// SIGTERM to a worker.
     Terminate(u32),
     /// An operator drains a member.
     Drain(u32),
-    /// The coordinator dies and is started again after so long.
-    KillCoordinator(Span),
-    /// A link breaks; its ends learn of it at different times.
-    ResetLink(u32),
-    /// The network is bad for so long.
-    Weather(Span, Weather),
-    /// A worker computes so many times slower than the fastest from now on.
-    Slow(u32, u32),
-    /// A worker's process stands still.
-    Freeze(u32, Span),
-    /// The coordinator's process stands still.
-    FreezeCoordinator(Span),
-    /// The newest checkpoint cannot be read any more.
-    DamageNewest,
-    /// Writing to the store fails for so long.
-    StoreFails(Span),
+    /// An operator drains every member.
+    DrainStorm,
     /// An operator wants so many workers.
     Scale(u32),
     /// An operator stops the run; the next leg resumes it.
     Stop,
+    /// `kill -9` of the coordinator, started again after so long.
+    KillCoordinator(Span),
+    /// The same on another address, which every worker learns in its own time.
+    MoveCoordinator(Span),
+    /// The coordinator's host loses power for so long: what was not synced is lost in part.
+    LosePower(Span),
+    /// The power goes within an operation of the store, that many from now: it is torn.
+    TornWrite(u32, Span),
+    /// A sync that many operations from now does nothing, and the power goes later.
+    LostSync(u32, Span),
+    /// An operation of the store that many from now fails.
+    FailedWrite(u32),
+    /// A bit of some file of the state is flipped.
+    BitRot(u32),
+    /// A bit of the newest checkpoint is flipped.
+    DamageNewest(u32),
+    /// The record store is damaged beyond reading, and the coordinator killed.
+    LoseRecords(Span),
+    /// The disk is full for so long.
+    DiskFull(Span),
+    /// The disk is read-only for so long.
+    ReadOnly(Span),
+    /// A link breaks; its ends learn of it at different times.
+    ResetLink(u32),
+    /// A frame of a link is damaged on its way: the checksum shows it and the link is reset.
+    CorruptFrame(u32),
+    /// Nothing reaches a worker for so long; what was sent comes later.
+    CutTo(u32, Span),
+    /// Nothing comes from a worker for so long.
+    CutFrom(u32, Span),
+    /// Both.
+    Cut(u32, Span),
+    /// Every message of a link takes so long more, for as long as the second says.
+    SlowLink(u32, Span, Span),
+    /// Messages are lost, doubled, overtaken or late for so long.
+    Weather(Span, Weather),
+    /// The coordinator takes a worker for gone which goes on under its old incarnation for so long.
+    Zombie(u32, Span),
+    /// A worker's process stands still.
+    Freeze(u32, Span),
+    /// The coordinator's process stands still.
+    FreezeCoordinator(Span),
+    /// A worker computes so many times slower than the fastest from now on.
+    Slow(u32, u32),
+    /// A worker's evaluations do not end before so long; it goes on speaking.
+    Stuck(u32, Span),
+    /// A worker's next evaluations, that many, come out as a NaN.
+    NotFinite(u32, u32),
+    /// A worker's clock leaps ahead.
+    ClockJump(u32, Span),
+    /// The coordinator's clock leaps ahead.
+    CoordinatorClockJump(Span),
+    /// A worker's clock gains so many nanoseconds in a millisecond from now on.
+    ClockDrift(u32, i32),
+    /// The coordinator's clock does.
+    CoordinatorClockDrift(i32),
+    /// The calendar goes back by so long; reigns are told apart by it.
+    CalendarBack(Span),
+    /// One of each kind at once.
+    Everything(u32),
 }
 
 /// How bad the network is, in thousandths of the messages.
@@ -106,63 +162,5 @@ impl Schedule {
             faults,
             ..Self::quiet(seed, leg)
         }
-    }
-
-    /// Anything may go wrong.
-    #[must_use]
-    pub fn random(seed: u64) -> Self {
-        let mut stream = Key::new(seed, Purpose::User).stream();
-        let leg = |stream: &mut Stream| Leg {
-            workers: 1 + stream.below(5),
-            shards: 1 + stream.below(4) as u16,
-        };
-        let legs = (0..4).map(|_| leg(&mut stream)).collect();
-        let quiet_at = Span::from_millis(300 + u64::from(stream.below(900)));
-        let mut faults = Vec::new();
-        // From a calm run with a fault or two to one every few milliseconds.
-        let gap = [300, 120, 50, 20][stream.below(4) as usize];
-        let mut at = u64::from(stream.below(gap));
-        while Span::from_millis(at) < quiet_at {
-            faults.push((When::At(Span::from_millis(at)), random_fault(&mut stream)));
-            at += 1 + u64::from(stream.below(gap));
-        }
-        Self {
-            seed,
-            legs,
-            faults,
-            quiet_at,
-            codec: seed.is_multiple_of(8),
-        }
-    }
-}
-
-fn random_fault(stream: &mut Stream) -> Fault {
-    let mut span = |most: u32| Span::from_millis(1 + u64::from(stream.below(most)));
-    let (short, long) = (span(120), span(300));
-    let pick = stream.next_u32();
-    match stream.below(100) {
-        0..14 => Fault::Kill(pick),
-        14..18 => Fault::Vanish(pick),
-        18..36 => Fault::Join([1, 1, 1, 2, 8][stream.below(5) as usize]),
-        36..41 => Fault::Terminate(pick),
-        41..46 => Fault::Drain(pick),
-        46..54 => Fault::KillCoordinator(short),
-        54..66 => Fault::ResetLink(pick),
-        66..78 => Fault::Weather(
-            long,
-            Weather {
-                loss: stream.below(150),
-                twice: stream.below(150),
-                reorder: stream.below(150),
-                spike: stream.below(60),
-            },
-        ),
-        78..82 => Fault::Slow(pick, 1 + stream.below(8)),
-        82..90 => Fault::Freeze(pick, long),
-        90..93 => Fault::FreezeCoordinator(long),
-        93..95 => Fault::DamageNewest,
-        95..97 => Fault::StoreFails(short),
-        97..98 => Fault::Scale(1 + stream.below(6)),
-        _ => Fault::Stop,
     }
 }

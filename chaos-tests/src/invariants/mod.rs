@@ -3,6 +3,7 @@
 mod a1;
 mod c1;
 mod c2;
+mod c3;
 mod e1;
 mod l1;
 mod m1;
@@ -33,8 +34,12 @@ pub enum Fact<'a> {
         timeline: Timeline,
         /// The version it begins with.
         base: Step,
-        /// Whether the newest announced checkpoint was made unreadable.
+        /// Whether newer checkpoints were damaged by the disk, and are skipped for it.
         damaged: bool,
+        /// Versions before this one have their chain lines in the ledger.
+        lines: Step,
+        /// Whether the disk damaged the ledger since the last start.
+        ledger_damaged: bool,
         /// Digests of the blocks that it begins with.
         blocks: &'a [Digest],
         /// Its rules.
@@ -71,8 +76,8 @@ pub enum Fact<'a> {
         step: Step,
         /// Whether the store has it whole.
         stored: bool,
-        /// Steps before this one are in the synced ledger.
-        recorded: Step,
+        /// Versions before this one have their chain lines in the ledger.
+        lines: Step,
     },
     /// A checkpoint became durable: digests of all its blocks.
     Stored(Step, &'a [Digest]),
@@ -138,6 +143,7 @@ impl<'a> Checker<'a> {
                 Box::new(r3::Bits),
                 Box::new(c1::Whole),
                 Box::new(c2::Kept::default()),
+                Box::new(c3::Lines::default()),
                 Box::new(e1::Scores),
                 Box::new(l1::Ends::default()),
             ],

@@ -1,11 +1,13 @@
 //! The wire's encoding: what is sent here must be what arrives there, so that nothing is shared
 //! between processes by accident and slices can move out of the coordinator.
 
-use resilin_core::frame::{DataHeader, Encoding, Kind};
+use resilin_core::frame::{self, Checksum, DataHeader, Encoding, Frame, FrameError, Kind};
 use resilin_core::machine::shard::Push;
 use resilin_core::{RunId, SliceId};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+
+use super::events::Packet;
 
 /// Through the codec and back. Bytes are compared, as a NaN is not equal to itself.
 pub(super) fn pass<T: Serialize + DeserializeOwned>(value: &T) -> T {
@@ -16,10 +18,43 @@ pub(super) fn pass<T: Serialize + DeserializeOwned>(value: &T) -> T {
     back
 }
 
-/// A contribution as the header of its data frame.
-pub(super) fn pass_push(push: Push, run: RunId, slice: SliceId, values: usize) -> Push {
+/// Damages one bit of the packet's frame; the receiver must see it.
+pub(super) fn refuse_damaged(packet: &Packet, run: RunId, pick: u32) {
+    let mut frame = match packet {
+        Packet::Said(says) => frame::control_frame(says),
+        Packet::Told(says) => frame::control_frame(says),
+        Packet::Asked(asks) => frame::control_frame(asks),
+        Packet::Heard(says) => frame::control_frame(says),
+        Packet::Welcome(incarnation) => frame::control_frame(incarnation),
+        Packet::Pushed(push, values) => data(&header(push, run, SliceId(0), values.len()), values),
+        Packet::Weights { values, .. } => frame::control_frame(values.as_ref()),
+        Packet::Hello | Packet::Accepted | Packet::Closed => return,
+    }
+    .expect("every message has a frame");
+    let bit = pick as usize % (8 * frame.len());
+    frame[bit / 8] ^= 1 << (bit % 8);
+    let decoded = Frame::decode(&frame).map(drop);
+    assert!(
+        decoded.is_err(),
+        "bit {bit} of {packet:?} is flipped unseen"
+    );
+}
+
+fn data(header: &DataHeader, values: &[f32]) -> Result<Vec<u8>, FrameError> {
+    let payload: Vec<u8> = values
+        .iter()
+        .flat_map(|value| value.to_le_bytes())
+        .collect();
+    let mut frame = Vec::new();
+    frame::data_head(header, &payload, Checksum::On, &mut frame)?;
+    frame.extend_from_slice(&payload);
+    Ok(frame)
+}
+
+/// The header of a contribution's data frame.
+fn header(push: &Push, run: RunId, slice: SliceId, values: usize) -> DataHeader {
     let first = usize::from(slice.0);
-    let header = pass(&DataHeader {
+    DataHeader {
         run,
         kind: Kind::Gradient,
         timeline: push.timeline,
@@ -37,7 +72,12 @@ pub(super) fn pass_push(push: Push, run: RunId, slice: SliceId, values: usize) -
         samples: push.samples,
         weight: push.weight,
         loss_sum: push.loss_sum,
-    });
+    }
+}
+
+/// A contribution as the header of its data frame.
+pub(super) fn pass_push(push: Push, run: RunId, slice: SliceId, values: usize) -> Push {
+    let header = pass(&header(&push, run, slice, values));
     Push {
         timeline: header.timeline,
         map: header.map,

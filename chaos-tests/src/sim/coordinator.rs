@@ -5,20 +5,21 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use resilin_core::layout::SliceMap;
-use resilin_core::ledger::Record;
 use resilin_core::machine::fleet::{self, Fleet};
-use resilin_core::machine::job::{self, Job, Settings};
+use resilin_core::machine::job::{self, Job, Outcome, Settings};
 use resilin_core::machine::saver::{self, Saver};
 use resilin_core::machine::shard::{self, Origin, Shard};
 use resilin_core::message::{Branch, SliceView};
 use resilin_core::time::Time;
 use resilin_core::{MapNumber, SliceId, Step, Timeline, View};
-use resilin_learn::kernel::{Digest, SliceKernel, WEIGHTS, chain_line, hex};
+use resilin_learn::kernel::{SliceKernel, WEIGHTS, hex};
 
+use super::clock::Clock;
 use super::events::{Happening, Local};
+use super::faults::Death;
 use super::plant::Plant;
 use super::shards::SliceHost;
-use super::store::{Tensors, digests};
+use super::store::{self, Found, Store, Tensors, blocks_of};
 use super::{Checked, Sim};
 use crate::invariants::Fact;
 
@@ -28,12 +29,17 @@ pub(super) struct Coordinator {
     pub(super) job: Job,
     pub(super) saver: Saver,
     pub(super) slices: Vec<SliceHost>,
+    pub(super) store: Store,
+    /// When the store has done what it was asked for.
+    pub(super) store_free: Time,
     pub(super) timeline: Timeline,
+    pub(super) clock: Clock,
     armed: Option<Time>,
 }
 
 impl Coordinator {
     pub(super) fn describe(&self, now: Time) -> String {
+        let now = self.clock.read(now);
         let slices: Vec<Step> = self.slices.iter().map(|s| s.machine.version()).collect();
         let status = self.job.status(now);
         format!(
@@ -62,50 +68,56 @@ impl Sim<'_> {
         coordinator.expect("only a live slice speaks").timeline
     }
 
-    /// Takes up the run from the newest checkpoint that can be read, on a branch of its own.
+    /// Takes up the run from the newest checkpoint that can be read, on a branch of its own. While
+    /// the state cannot be opened, whoever watches over the coordinator tries again.
     pub(super) fn start_coordinator(&mut self) -> Checked {
         if self.coordinator.is_some() || self.outcome.is_some() {
             return Ok(());
         }
         self.life += 1;
-        self.store.reign += 1;
-        let (reign, map) = (self.store.reign, self.store.map_for(&self.rules));
-        let timeline = Timeline::first(reign);
-        let newest = self.store.newest();
-        let (durable, base) = match &newest {
-            Some((step, _)) => (Some(*step), *step),
-            None => (None, Step(0)),
-        };
-        let views: Vec<SliceView> = self
-            .rules
-            .slices
-            .ids()
-            .map(|slice| SliceView {
-                slice,
-                view: View::first(reign),
-                address: "coordinator:1".into(),
-                primary: None,
-                backup: None,
-            })
-            .collect();
-        let tensors = newest.map(|(_, tensors)| tensors);
-        let blocks = self.first_blocks(tensors.as_ref());
+        self.drive.tune(self.now);
+        let unix_seconds = self.calendar();
+        match store::open(&mut self.drive, self.oracle, &self.rules, unix_seconds) {
+            Ok(found) => self.begin(found),
+            Err(error) => {
+                self.tell_of("the state cannot be opened", &error);
+                self.stats.refused += 1;
+                self.end_coordinator(self.death());
+                let at = self.now + self.micros(5_000, 30_000);
+                self.queue.push(at, Happening::Restart);
+                Ok(())
+            }
+        }
+    }
+
+    fn begin(&mut self, found: Found) -> Checked {
+        let (timeline, base) = (found.timeline, found.base);
+        let blocks = blocks_of(found.tensors.as_ref(), self.oracle);
+        let damage = self.drive.damage();
         self.checker.see(&Fact::Began {
-            reign,
+            reign: found.reign,
             timeline,
             base,
-            damaged: !std::mem::take(&mut self.store.damaged).is_empty(),
+            damaged: damage.checkpoints && (found.skipped > 0 || damage.records),
+            lines: found.lines,
+            ledger_damaged: damage.ledger,
             blocks: &blocks,
             rules: &self.rules,
         })?;
-        let settings = self.settings((timeline, map, views), base, durable);
-        self.open_ledger(timeline, base, &blocks);
+        if found.finished {
+            self.end_coordinator(Death::Killed);
+            self.outcome = Some(Outcome::Finished);
+            return Ok(());
+        }
+        let settings = self.settings(&found);
         let mut opening = Vec::new();
-        let slices = self.open_slices((timeline, map), base, tensors.as_ref(), &mut opening);
+        let map = found.store.map();
+        let tensors = found.tensors.as_ref();
+        let slices = self.open_slices((timeline, map), base, tensors, &mut opening);
         let patience = self.oracle.task.job.failure.drain_grace;
-        let lease = self.rules.lease;
+        let durable = settings.durable;
         self.coordinator = Some(Coordinator {
-            fleet: Fleet::new(reign, lease),
+            fleet: Fleet::new(found.reign, self.rules.lease),
             job: Job::new(self.rules.clone(), settings),
             saver: Saver::new(
                 self.rules.slices.slices(),
@@ -114,7 +126,10 @@ impl Sim<'_> {
                 patience,
             ),
             slices,
+            store: found.store,
+            store_free: self.now,
             timeline,
+            clock: Clock::default(),
             armed: None,
         });
         for (slice, effects) in opening {
@@ -126,60 +141,43 @@ impl Sim<'_> {
         self.settled()
     }
 
-    fn settings(
-        &self,
-        (timeline, map, views): (Timeline, MapNumber, Vec<SliceView>),
-        base: Step,
-        durable: Option<Step>,
-    ) -> Settings {
-        let mut superseded = self.store.chain();
-        superseded.retain(|version, _| *version > base);
+    /// The coordinator's time.
+    pub(super) fn local_time(&self) -> Time {
+        let clock = self.coordinator.as_ref().map(|c| c.clock);
+        clock.unwrap_or_default().read(self.now)
+    }
+
+    fn settings(&self, found: &Found) -> Settings {
+        let reign = found.reign;
+        let view = |slice| SliceView {
+            slice,
+            view: View::first(reign),
+            address: "coordinator:1".into(),
+            primary: None,
+            backup: None,
+        };
         Settings {
-            reign: timeline.reign,
+            reign,
             branch: Branch {
-                timeline,
-                map,
+                timeline: found.timeline,
+                map: found.store.map(),
                 shards: self.rules.slices.slices(),
-                base,
+                base: found.base,
             },
-            views,
+            views: self.rules.slices.ids().map(view).collect(),
             hosts: None,
-            recorded: base,
+            recorded: found.base,
             chain: BTreeMap::new(),
-            superseded,
+            superseded: found.superseded.clone(),
             bits: true,
-            metrics: self.store.metrics(),
+            metrics: found.metrics.clone(),
             data: hex(&self.oracle.task.data_digest()),
             workers: 100,
             max_workers: 100,
             wait_below_min: None,
             min_workers: 1,
-            durable,
-            members: self.store.members(),
-        }
-    }
-
-    fn open_ledger(&mut self, timeline: Timeline, base: Step, blocks: &[Digest]) {
-        let reign = timeline.reign;
-        let fresh = self.store.ledger.is_empty();
-        self.store.ledger.push(Record::Start { reign });
-        let begun = Record::Rollback { timeline, base };
-        self.store.ledger.push(begun);
-        if fresh {
-            let chain = chain_line(blocks);
-            self.store.ledger.push(Record::Initial { timeline, chain });
-        }
-        self.store.synced = self.store.ledger.len();
-    }
-
-    fn first_blocks(&self, tensors: Option<&Tensors>) -> Vec<Digest> {
-        match tensors {
-            Some(tensors) => digests(tensors, self.oracle),
-            None => {
-                let initial = self.oracle.task.initial_weights();
-                let whole = Tensors::from([(WEIGHTS.into(), initial)]);
-                digests(&whole, self.oracle)
-            }
+            durable: found.tensors.as_ref().map(|_| found.base),
+            members: found.members,
         }
     }
 
@@ -245,20 +243,14 @@ impl Sim<'_> {
             Local::Order(slice, order) => self.shard(slice, shard::Event::Order(order)),
             Local::Command(command) => self.job(job::Event::Command(command)),
             Local::Report(report) => self.job(job::Event::Shard(report)),
-            Local::Begun(slice, step) => self.saver(saver::Event::Begun(slice, step)),
-            Local::Written(slice, step) => self.written(slice, step),
-            Local::Durable(step) => self.store_commit(step),
-            Local::Committed(step) => self.saver(saver::Event::Committed(step)),
+            Local::Store(request, done) => self.store(request, done),
+            Local::Saver(event) => self.saver(event),
             Local::Closed => self.job(job::Event::Closed),
-            Local::Append(record) => {
-                self.store.ledger.push(*record);
-                Ok(())
-            }
         }
     }
 
     fn wake_coordinator(&mut self) -> Checked {
-        let now = self.now;
+        let now = self.local_time();
         let Some(coordinator) = self.coordinator.as_mut() else {
             return Ok(());
         };
@@ -297,7 +289,7 @@ impl Sim<'_> {
             return Ok(());
         };
         if let Some(deadline) = coordinator.deadline() {
-            let at = deadline.max(Time(self.now.0 + 1));
+            let at = coordinator.clock.when(deadline).max(Time(self.now.0 + 1));
             if coordinator.armed.is_none_or(|armed| at < armed) {
                 coordinator.armed = Some(at);
                 let wake = Happening::Local(self.life, Local::Wake);

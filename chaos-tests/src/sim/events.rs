@@ -4,13 +4,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use resilin_core::ledger;
-use resilin_core::machine::{job, shard};
+use resilin_core::machine::{job, saver, shard};
 use resilin_core::message::{
     CoordinatorSays, ShardOrder, ShardReport, ShardSays, SliceSays, Use, WorkerAsks, WorkerSays,
 };
-use resilin_core::time::Time;
+use resilin_core::time::{Span, Time};
 use resilin_core::tree::Node;
 use resilin_core::{Incarnation, LinkId, SliceId, Step, Timeline};
+
+use super::store::Part;
+use crate::schedule::Fault;
 
 /// One end of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,18 +93,25 @@ pub(super) enum Local {
     /// An operator commands.
     Command(job::Command),
     Report(ShardReport),
-    /// A slice has copied a version that it cuts.
-    Begun(SliceId, Step),
-    /// A slice's file is durable, or not.
-    Written(SliceId, Step),
-    /// The manifest is durable; nobody knows yet.
-    Durable(Step),
-    /// The saver learns of it.
-    Committed(Step),
+    /// For the store; the second says when the call ends.
+    Store(Request, Time),
+    /// The saver learns of something.
+    Saver(saver::Event),
     /// How the run ended is durable.
     Closed,
-    /// Lines of the ledger are written.
+}
+
+/// What the store is asked for.
+#[derive(Debug)]
+pub(super) enum Request {
+    /// A slice's part of a cut.
+    Write(Box<Part>),
+    Commit(Step),
+    Abandon(Step),
+    /// A line of the ledger.
     Append(Box<ledger::Record>),
+    /// The run is over.
+    Close(job::Outcome),
 }
 
 #[derive(Debug)]
@@ -118,10 +128,14 @@ pub(super) enum Happening {
     Chore(u32, Chore),
     /// In this life of the coordinator.
     Local(u32, Local),
-    /// Of the schedule, by position.
-    Fault(usize),
+    /// Of the schedule.
+    Fault(Fault),
     /// The coordinator's process is started again.
     Restart,
+    /// The coordinator's host loses power for so long.
+    PowerCut(Span),
+    /// A worker's process is started.
+    Start,
     /// Faults are over.
     Quiet,
 }

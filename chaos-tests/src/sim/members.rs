@@ -1,14 +1,14 @@
-//! What the shell does for the fleet, the job and the saver.
+//! What the shell does for the fleet and the job.
 
+use resilin_core::SliceId;
 use resilin_core::fact::Fact as Told;
 use resilin_core::machine::job::Outcome;
-use resilin_core::machine::saver::Effect as Saving;
-use resilin_core::machine::{fleet, job, saver};
+use resilin_core::machine::{fleet, job};
 use resilin_core::message::{CoordinatorSays, ShardOrder};
-use resilin_core::{SliceId, Step};
+use resilin_core::time::Span;
 
-use super::events::{End, Happening, Local, Mailbox, Packet};
-use super::plant::Plant;
+use super::events::{End, Happening, Local, Mailbox, Packet, Request};
+use super::faults::Death;
 use super::{Checked, Sim, codec};
 use crate::invariants::Fact;
 
@@ -47,9 +47,10 @@ impl Sim<'_> {
 
     fn step_fleet(&mut self, event: fleet::Event) -> Checked {
         self.tell_of("fleet <-", &event);
+        let now = self.local_time();
         let mut effects = Vec::new();
         if let Some(coordinator) = self.coordinator.as_mut() {
-            coordinator.fleet.step(self.now, event, &mut effects);
+            coordinator.fleet.step(now, event, &mut effects);
         }
         for effect in effects {
             match effect {
@@ -76,9 +77,10 @@ impl Sim<'_> {
             self.checker.see(&Fact::Down(*incarnation))?;
         }
         self.tell_of("job <-", &event);
+        let now = self.local_time();
         let mut effects = Vec::new();
         if let Some(coordinator) = self.coordinator.as_mut() {
-            coordinator.job.step(self.now, event, &mut effects);
+            coordinator.job.step(now, event, &mut effects);
         }
         for effect in effects {
             self.tell_of("job    ->", &effect);
@@ -107,13 +109,13 @@ impl Sim<'_> {
                 if let resilin_core::ledger::Record::Step(step) = &record {
                     self.checker.see(&Fact::Recorded(step))?;
                 }
-                // The actor of the store has its own mailbox, which a later commit queues in too.
-                self.soon(20, 21, Local::Append(Box::new(record)));
+                self.ask_store(Request::Append(Box::new(record)), Span(20_000));
                 Ok(())
             }
             job::Effect::Saver(event) => self.saver(event),
-            job::Effect::Close(_) => {
-                self.soon(500, 3_000, Local::Closed);
+            job::Effect::Close(outcome) => {
+                let takes = self.micros(500, 3_000);
+                self.ask_store(Request::Close(outcome), takes);
                 Ok(())
             }
             job::Effect::Over(outcome) => self.over(outcome),
@@ -125,13 +127,12 @@ impl Sim<'_> {
         match fact {
             Told::Durable { version: step } => {
                 self.stats.announced += 1;
-                let stored = self.store.checkpoints.contains_key(&step)
-                    || self.store.damaged.contains(&step);
-                let recorded = self.store.recorded();
+                let stored = self.drive.committed.contains(&step);
+                let lines = self.coordinator.as_ref().map(|c| c.store.lines);
                 self.checker.see(&Fact::Announced {
                     step,
                     stored,
-                    recorded,
+                    lines: lines.unwrap_or_default(),
                 })
             }
             Told::Evaluated(metrics) => self.checker.see(&Fact::Scored(metrics)),
@@ -163,7 +164,7 @@ impl Sim<'_> {
         }
     }
 
-    fn order(&mut self, order: ShardOrder) {
+    pub(super) fn order(&mut self, order: ShardOrder) {
         let order = codec::pass(&order);
         let slices: Vec<SliceId> = self.rules.slices.ids().collect();
         for slice in slices {
@@ -171,58 +172,9 @@ impl Sim<'_> {
         }
     }
 
-    pub(super) fn saver(&mut self, event: saver::Event) -> Checked {
-        self.tell_of("saver <-", &event);
-        let mut effects = Vec::new();
-        if let Some(coordinator) = self.coordinator.as_mut() {
-            coordinator.saver.step(self.now, event, &mut effects);
-        }
-        for effect in effects {
-            match effect {
-                Saving::RequestCut => self.job(job::Event::Order(ShardOrder::RequestCut))?,
-                Saving::Commit(step) => {
-                    if self.plant == Some(Plant::AnnouncedEarly) {
-                        self.soon(20, 21, Local::Committed(step));
-                    }
-                    self.soon(500, 8_000, Local::Durable(step));
-                }
-                Saving::Abandon(step) => self.store.abandon(step),
-                Saving::CutOver(step) => {
-                    self.job(job::Event::Order(ShardOrder::CutOver { step }))?
-                }
-                Saving::Durable(step) => self.job(job::Event::Durable(step))?,
-                Saving::Degraded(reason) => self.job(job::Event::Degraded(reason))?,
-            }
-        }
-        Ok(())
-    }
-
-    pub(super) fn written(&mut self, slice: SliceId, step: Step) -> Checked {
-        if self.store_fails > self.now {
-            let reason = "the disk is full".into();
-            return self.saver(saver::Event::Failed(Some(slice), step, reason));
-        }
-        self.saver(saver::Event::Written(slice, step))
-    }
-
-    /// The manifest is durable; whoever dies now finds it at the next start.
-    pub(super) fn store_commit(&mut self, step: Step) -> Checked {
-        if self.store_fails > self.now {
-            let reason = "the disk is full".into();
-            return self.saver(saver::Event::Failed(None, step, reason));
-        }
-        if let Some(blocks) = self.store.commit(step, self.oracle) {
-            self.checker.see(&Fact::Stored(step, &blocks))?;
-            self.soon(20, 2_000, Local::Committed(step));
-        }
-        Ok(())
-    }
-
     /// The coordinator's process ends; a stopped run is resumed by the next leg.
     fn over(&mut self, outcome: Outcome) -> Checked {
-        self.store.synced = self.store.ledger.len();
-        self.coordinator = None;
-        self.life += 1;
+        self.end_coordinator(Death::Killed);
         let links: Vec<_> = self.links.keys().copied().collect();
         for link in links {
             self.close(link, End::Coordinator);
@@ -255,7 +207,7 @@ impl Sim<'_> {
         let leg = self.schedule.legs[self.leg];
         self.rules = self.oracle.task.rules(leg.shards);
         for _ in 0..leg.workers {
-            self.start_worker(1);
+            self.start_worker(1, None);
         }
         let at = self.now + self.micros(1, 1_000);
         self.queue.push(at, Happening::Restart);

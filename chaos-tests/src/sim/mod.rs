@@ -1,13 +1,18 @@
 //! The simulator: one thread, a virtual clock, a queue ordered by time and then by arrival. The
 //! machines and the arithmetic are the real ones; network, store and processes are models.
 
+mod clock;
 mod codec;
 mod coordinator;
+mod drive;
 mod events;
 mod faults;
+mod host;
+mod kept;
 mod members;
 mod network;
 mod plant;
+mod saving;
 mod shards;
 mod store;
 mod workers;
@@ -25,14 +30,16 @@ use crate::invariants::{Checker, Fact, Violation};
 use crate::oracle::Oracle;
 use crate::schedule::{Schedule, Weather, When};
 
+pub use kept::Kept;
 pub use plant::Plant;
-pub use store::{Store, Tensors};
 
 use coordinator::Coordinator;
+use drive::Drive;
 use events::{Happening, Mailbox, Queue};
+use faults::Death;
+use host::Host;
 use members::Inside;
 use network::Link;
-use workers::Host;
 
 /// Stops a run that would go on for ever without virtual time passing.
 const MOST_EVENTS: u64 = 3_000_000;
@@ -50,8 +57,12 @@ pub struct Stats {
     pub joins: u64,
     /// Coordinators killed.
     pub crashes: u64,
+    /// Starts of a coordinator that the state refused.
+    pub refused: u64,
     /// Messages lost to the weather.
     pub lost: u64,
+    /// Frames damaged on their way.
+    pub corrupt: u64,
     /// Members that left in peace.
     pub drained: u64,
     /// Versions announced as durable.
@@ -64,7 +75,7 @@ pub struct Ended {
     /// How.
     pub outcome: Outcome,
     /// The durable state that is left.
-    pub store: Store,
+    pub store: Kept,
     /// What happened.
     pub stats: Stats,
     /// Virtual time that passed.
@@ -91,8 +102,11 @@ pub struct Sim<'a> {
     coordinator_frozen: Time,
     life: u32,
     leg: usize,
-    store: Store,
-    store_fails: Time,
+    drive: Drive,
+    /// How long the host is down after a torn write.
+    power_back: Span,
+    /// Seconds that the calendar is behind; `None` once reigns depend on it.
+    calendar_back: Option<u64>,
     weather: Weather,
     weather_until: Time,
     waiting: Vec<usize>,
@@ -131,8 +145,9 @@ impl<'a> Sim<'a> {
             coordinator_frozen: Time(0),
             life: 0,
             leg: 0,
-            store: Store::default(),
-            store_fails: Time(0),
+            drive: Drive::new(seed),
+            power_back: Span::ZERO,
+            calendar_back: Some(0),
             weather: Weather::default(),
             weather_until: Time(0),
             waiting: Vec::new(),
@@ -169,9 +184,9 @@ impl<'a> Sim<'a> {
     /// # Errors
     /// The first invariant that is broken.
     pub fn run(mut self) -> Result<Ended, Violation> {
-        for (index, (when, _)) in self.schedule.faults.iter().enumerate() {
+        for (index, (when, fault)) in self.schedule.faults.iter().enumerate() {
             match when {
-                When::At(at) => self.queue.push(Time(0) + *at, Happening::Fault(index)),
+                When::At(at) => self.queue.push(Time(0) + *at, Happening::Fault(*fault)),
                 When::Reached(_) => self.waiting.push(index),
             }
         }
@@ -194,7 +209,7 @@ impl<'a> Sim<'a> {
         }
         Ok(Ended {
             outcome: self.outcome.expect("the loop ended"),
-            store: self.store,
+            store: self.drive.kept(),
             stats: self.stats,
             took: self.now.since(Time(0)),
         })
@@ -229,8 +244,16 @@ impl<'a> Sim<'a> {
                 }
                 Ok(())
             }
-            Happening::Fault(index) => self.fault(index),
+            Happening::Fault(fault) => self.fault(fault),
             Happening::Restart => self.start_coordinator(),
+            Happening::PowerCut(down) => {
+                self.kill_coordinator(down, Death::PowerCut);
+                Ok(())
+            }
+            Happening::Start => {
+                self.join(1);
+                Ok(())
+            }
             Happening::Quiet => self.calm(),
         }
     }
@@ -247,7 +270,11 @@ impl<'a> Sim<'a> {
             }
             Happening::Chore(host, _) => worker(host),
             Happening::Local(..) => Some(self.coordinator_frozen),
-            Happening::Fault(_) | Happening::Restart | Happening::Quiet => None,
+            Happening::Fault(_)
+            | Happening::Restart
+            | Happening::PowerCut(_)
+            | Happening::Start
+            | Happening::Quiet => None,
         };
         until.filter(|until| *until > self.now)
     }

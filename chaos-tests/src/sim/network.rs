@@ -3,7 +3,7 @@
 //! broken link and a new one can make of a conversation is among it.
 
 use resilin_core::machine::{fleet, shard, worker};
-use resilin_core::time::Time;
+use resilin_core::time::{Span, Time};
 use resilin_core::{LinkId, SliceId};
 
 use super::events::{Chore, End, Happening, Packet, Role};
@@ -21,6 +21,10 @@ pub(super) struct Link {
     reset: bool,
     to_worker: Time,
     to_coordinator: Time,
+    /// The next message is damaged on its way, at a place that the number draws.
+    corrupt: Option<u32>,
+    /// Messages take that much longer, until then.
+    slow: (Span, Time),
 }
 
 impl Link {
@@ -49,7 +53,8 @@ fn other(end: End) -> End {
 impl Sim<'_> {
     /// A worker dials; without a coordinator it tries again later.
     pub(super) fn dial(&mut self, host: u32, role: Role) {
-        if self.coordinator.is_none() {
+        let knows = self.hosts.get(&host).is_some_and(|h| h.lost <= self.now);
+        if self.coordinator.is_none() || !knows {
             return self.redial_later(host, role);
         }
         self.next_link += 1;
@@ -62,6 +67,8 @@ impl Sim<'_> {
             reset: false,
             to_worker: self.now,
             to_coordinator: self.now,
+            corrupt: None,
+            slow: (Span::ZERO, Time(0)),
         };
         self.links.insert(link, state);
         if let Some(host) = self.hosts.get_mut(&host) {
@@ -94,6 +101,14 @@ impl Sim<'_> {
             | Packet::Pushed(..)
             | Packet::Weights { .. } => self.weather(),
         };
+        let plain = matches!(packet, Packet::Hello | Packet::Accepted | Packet::Closed);
+        let state = self.links.get_mut(&link).expect("just seen");
+        if let Some(pick) = state.corrupt.take_if(|_| !plain) {
+            self.stats.corrupt += 1;
+            codec::refuse_damaged(&packet, self.rules.run, pick);
+            return self.reset(link);
+        }
+        let held = self.held(link, to);
         if self.odds(weather.loss) {
             self.stats.lost += 1;
             return;
@@ -101,7 +116,7 @@ impl Sim<'_> {
         let copies = 1 + u32::from(self.odds(weather.twice));
         for _ in 0..copies {
             let latency = self.micros(50, 800);
-            let mut at = self.now + latency;
+            let mut at = held + latency;
             if self.odds(weather.spike) {
                 at = at + self.micros(1_000, 100_000);
             }
@@ -114,6 +129,26 @@ impl Sim<'_> {
             let packet = self.encoded(packet.clone());
             self.queue.push(at, Happening::Arrive { link, to, packet });
         }
+    }
+
+    /// When a message that is sent now sets out: after a cut, and later on a slow link.
+    fn held(&self, link: LinkId, to: End) -> Time {
+        let state = &self.links[&link];
+        let (more, until) = state.slow;
+        let slow = if self.now < until { more } else { Span::ZERO };
+        let cut = self.hosts.get(&state.host).map(|host| match to {
+            End::Worker => host.deaf,
+            End::Coordinator => host.mute,
+        });
+        self.now.max(cut.unwrap_or_default()) + slow
+    }
+
+    pub(super) fn corrupt_next(&mut self, link: LinkId, pick: u32) {
+        self.links.get_mut(&link).expect("just picked").corrupt = Some(pick);
+    }
+
+    pub(super) fn slow_down(&mut self, link: LinkId, more: Span, until: Time) {
+        self.links.get_mut(&link).expect("just picked").slow = (more, until);
     }
 
     /// One end closes the link; the other learns it after all that was sent.
@@ -239,10 +274,11 @@ impl Sim<'_> {
     fn arrive_at_coordinator(&mut self, role: Role, link: LinkId, packet: Packet) -> Checked {
         match (packet, role) {
             (Packet::Hello, Role::Control) => {
-                let name = format!("worker{}", self.links[&link].host);
+                let host = self.links[&link].host;
+                let name = self.hosts.get(&host).map(|host| host.name.clone());
                 self.fleet(fleet::Event::Joined {
                     link,
-                    name,
+                    name: name.unwrap_or_else(|| format!("worker{host}")),
                     role: fleet::Role::Worker,
                     before: None,
                 })

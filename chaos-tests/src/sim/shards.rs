@@ -11,8 +11,9 @@ use resilin_core::vote::Action;
 use resilin_core::{LinkId, SliceId, Step, Tensor};
 use resilin_learn::kernel::{BlockStats, PinnedSlice, SliceKernel};
 
-use super::events::{End, Local, Mailbox, Packet};
+use super::events::{End, Local, Mailbox, Packet, Request};
 use super::plant::Plant;
+use super::store::Part;
 use super::{Checked, Sim, codec};
 use crate::invariants::Fact;
 
@@ -69,7 +70,7 @@ impl Sim<'_> {
     pub(super) fn shard(&mut self, slice: SliceId, event: Event) -> Checked {
         self.tell_of(format_args!("slice{slice} <-"), &event);
         let mut effects = Vec::new();
-        let now = self.now;
+        let now = self.local_time();
         let Some(host) = self.slice_mut(slice) else {
             return Ok(());
         };
@@ -199,9 +200,9 @@ impl Sim<'_> {
                 let mut pinned = PinnedSlice::default();
                 host.kernel.pin(&mut pinned);
                 assert_eq!(pinned.version(), step, "the newest version is cut");
-                self.store.write(slice, &pinned);
-                self.post(Mailbox::Reports(slice), Local::Begun(slice, step));
-                self.soon(3_000, 20_000, Local::Written(slice, step));
+                let part = Part::new(slice, &pinned, host.kernel.digests());
+                let takes = self.micros(3_000, 20_000);
+                self.ask_store(Request::Write(Box::new(part)), takes);
             }
             Effect::Tell(to, says) => self.tell(to, &says),
             Effect::Report(report) => {

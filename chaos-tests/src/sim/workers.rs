@@ -1,114 +1,26 @@
-//! A worker's process: the machine, its arithmetic, its links and its timer.
+//! What a worker's process does for its machine: its timer, its arithmetic, its links.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use resilin_core::machine::shard::Push;
-use resilin_core::machine::worker::{Computed, Effect, Event, Worker};
+use resilin_core::machine::worker::{Computed, Effect, Event};
 use resilin_core::message::{TaskScore, Use, WorkerAsks};
 use resilin_core::time::{Span, Time};
 use resilin_core::tree::Node;
-use resilin_core::{Incarnation, LinkId, PartitionId, SliceId, Step, Tensor, Timeline};
-use resilin_learn::kernel::{Evaluator, Which, hex, score_range};
+use resilin_core::{LinkId, PartitionId, SliceId, Step, Tensor, Timeline};
+use resilin_learn::kernel::{BlockHasher, Which, score_range};
 
 use super::events::{Chore, End, Happening, Packet, Role};
+use super::host::Host;
 use super::{Checked, Sim};
 
-/// Weights by slice.
-type Parts = BTreeMap<SliceId, Arc<Vec<f32>>>;
-
-/// One worker process.
-pub(super) struct Host {
-    pub(super) machine: Worker,
-    pub(super) incarnation: Incarnation,
-    pub(super) frozen: Time,
-    pub(super) slowness: u32,
-    /// Whether it was asked to leave; the last to be left is not asked.
-    pub(super) leaving: bool,
-    pub(super) control: Option<LinkId>,
-    data: BTreeMap<SliceId, Option<LinkId>>,
-    evaluator: Evaluator,
-    weights: BTreeMap<(Use, Step), Parts>,
-    tensors: BTreeMap<Tensor, Arc<Vec<f32>>>,
-    next_tensor: u64,
-    armed: Option<Time>,
-}
-
-impl Host {
-    pub(super) fn dialled(&mut self, role: Role, link: LinkId) {
-        match role {
-            Role::Control => self.control = Some(link),
-            Role::Data(slice) => {
-                self.data.insert(slice, Some(link));
-            }
-        }
-    }
-
-    /// Whether the link is the one in use for its role.
-    pub(super) fn uses(&self, role: Role, link: LinkId) -> bool {
-        match role {
-            Role::Control => self.control == Some(link),
-            Role::Data(slice) => self.data.get(&slice) == Some(&Some(link)),
-        }
-    }
-
-    pub(super) fn links(&self) -> Vec<LinkId> {
-        let data = self.data.values().copied().flatten();
-        self.control.into_iter().chain(data).collect()
-    }
-
-    pub(super) fn received(
-        &mut self,
-        purpose: Use,
-        step: Step,
-        slice: SliceId,
-        values: Arc<Vec<f32>>,
-    ) {
-        let slices = self.weights.entry((purpose, step)).or_default();
-        slices.insert(slice, values);
-    }
-
-    /// The whole flat vector; the machine asks only once every slice's part is here.
-    fn whole(&self, purpose: Use, step: Step) -> Arc<Vec<f32>> {
-        let parts = &self.weights[&(purpose, step)];
-        Arc::new(
-            parts
-                .values()
-                .flat_map(|part| part.iter().copied())
-                .collect(),
-        )
-    }
-
-    pub(super) fn describe(&self) -> String {
-        format!(
-            "{} step {:?} control {:?} data {:?}",
-            self.incarnation,
-            self.machine.open_step(),
-            self.control,
-            self.data
-        )
-    }
-}
-
 impl Sim<'_> {
-    pub(super) fn start_worker(&mut self, slowness: u32) {
+    /// A worker's process; `name` is another's if its host was copied.
+    pub(super) fn start_worker(&mut self, slowness: u32, name: Option<String>) {
         self.next_host += 1;
         let id = self.next_host;
-        let task = Arc::clone(&self.oracle.task);
-        let host = Host {
-            machine: Worker::new(self.rules.clone(), hex(&task.data_digest())),
-            incarnation: Incarnation::default(),
-            frozen: Time(0),
-            slowness,
-            leaving: false,
-            control: None,
-            data: BTreeMap::new(),
-            evaluator: Evaluator::new(task),
-            weights: BTreeMap::new(),
-            tensors: BTreeMap::new(),
-            next_tensor: 0,
-            armed: None,
-        };
+        let name = name.unwrap_or_else(|| format!("worker{id}"));
+        let host = Host::new(&self.oracle.task, self.rules.clone(), name, slowness);
         self.hosts.insert(id, host);
         self.redial_later(id, Role::Control);
     }
@@ -117,7 +29,10 @@ impl Sim<'_> {
         self.tell_of(format_args!("worker{id} <-"), &event);
         let mut effects = Vec::new();
         match self.hosts.get_mut(&id) {
-            Some(host) => host.machine.step(self.now, event, &mut effects),
+            Some(host) => {
+                let now = host.clock.read(self.now);
+                host.machine.step(now, event, &mut effects);
+            }
             None => return Ok(()),
         }
         for effect in effects {
@@ -128,14 +43,14 @@ impl Sim<'_> {
         Ok(())
     }
 
-    fn arm_worker(&mut self, id: u32) {
+    pub(super) fn arm_worker(&mut self, id: u32) {
         let Some(host) = self.hosts.get_mut(&id) else {
             return;
         };
         let Some(deadline) = host.machine.deadline() else {
             return;
         };
-        let at = deadline.max(Time(self.now.0 + 1));
+        let at = host.clock.when(deadline).max(Time(self.now.0 + 1));
         if host.armed.is_none_or(|armed| at < armed) {
             host.armed = Some(at);
             self.queue.push(at, Happening::Chore(id, Chore::Wake));
@@ -146,10 +61,16 @@ impl Sim<'_> {
         let Some(host) = self.hosts.get_mut(&id) else {
             return Ok(());
         };
+        let evaluates = matches!(chore, Chore::Evaluate { .. } | Chore::Score { .. });
+        if evaluates && host.stuck > self.now {
+            self.queue.push(host.stuck, Happening::Chore(id, chore));
+            return Ok(());
+        }
         match chore {
             Chore::Wake => {
                 host.armed = None;
-                if host.machine.deadline().is_some_and(|at| at <= self.now) {
+                let now = host.clock.read(self.now);
+                if host.machine.deadline().is_some_and(|at| at <= now) {
                     let samples_per_s = 1000.0 / f64::from(host.slowness);
                     return self.worker(id, Event::Tick { samples_per_s });
                 }
@@ -209,7 +130,17 @@ impl Sim<'_> {
         let host = self.hosts.get_mut(&id).expect("seen by the caller");
         let mut values = vec![0.0; weights.len()];
         let result = host.evaluator.evaluate(weights, step, node, &mut values);
-        let result = result.expect("rows of the tests can be read");
+        let mut result = result.expect("rows of the tests can be read");
+        if host.spoilt > 0 {
+            host.spoilt -= 1;
+            let leaf = (node.first()..node.end()).map(PartitionId);
+            let with_samples = self.rules.sampling.with_samples(step);
+            let leaf = leaf.into_iter().find(|leaf| with_samples.contains(*leaf));
+            let leaf = leaf.expect("a node that is evaluated has samples");
+            values[0] = f32::NAN;
+            let digest = BlockHasher::default().digest(&values);
+            result.non_finite = vec![(leaf, digest)];
+        }
         host.next_tensor += 1;
         let tensor = Tensor(host.next_tensor);
         host.tensors.insert(tensor, Arc::new(values));

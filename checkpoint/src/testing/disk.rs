@@ -1,14 +1,12 @@
 //! A disk that fails on demand, with records beside the files that fail with it.
 
 use std::collections::BTreeMap;
-use std::io::{self, Cursor, ErrorKind, Read};
+use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use super::handles::{FaultyFiles, FaultyRecords, User};
 use super::tree::{Inode, Tree};
-use crate::error::{Result, StoreError};
-use crate::files::{Files, Writing};
-use crate::records::{Batch, Pair, Records};
 
 /// What goes wrong. Operations that change something are counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,20 +29,20 @@ pub enum Fault {
 pub struct Disk(Arc<Mutex<State>>);
 
 #[derive(Debug)]
-struct State {
-    tree: Tree,
-    records: BTreeMap<Vec<u8>, Vec<u8>>,
+pub(super) struct State {
+    pub(super) tree: Tree,
+    pub(super) records: BTreeMap<Vec<u8>, Vec<u8>>,
     fault: Option<Fault>,
     operations: u64,
     capacity: u64,
     crashed: bool,
-    /// Handles of an earlier life are dead.
+    /// Everything that was opened in an earlier life is dead.
     life: u64,
-    random: Random,
+    pub(super) random: Random,
 }
 
 /// What becomes of an operation.
-enum Fate {
+pub(super) enum Fate {
     Works,
     /// The sync does nothing.
     Pretends,
@@ -54,11 +52,11 @@ enum Fate {
 
 /// SplitMix64.
 #[derive(Debug)]
-struct Random(u64);
+pub(super) struct Random(u64);
 
 impl Random {
     /// A number below `bound`.
-    fn below(&mut self, bound: usize) -> usize {
+    pub(super) fn below(&mut self, bound: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -68,14 +66,21 @@ impl Random {
 }
 
 impl State {
-    fn alive(&self) -> io::Result<()> {
+    pub(super) fn alive(&self) -> io::Result<()> {
         if self.crashed {
             return Err(io::Error::other("the power is gone"));
         }
         Ok(())
     }
 
-    fn fate(&mut self) -> io::Result<Fate> {
+    pub(super) fn alive_in(&self, life: u64) -> io::Result<()> {
+        if self.life != life {
+            return Err(io::Error::other("it was open before the restart"));
+        }
+        Ok(())
+    }
+
+    pub(super) fn fate(&mut self) -> io::Result<Fate> {
         self.alive()?;
         self.operations += 1;
         match self.fault {
@@ -96,7 +101,10 @@ impl State {
     }
 
     /// An operation that happens as a whole or not at all.
-    fn whole<T>(&mut self, operation: impl FnOnce(&mut Tree) -> io::Result<T>) -> io::Result<T> {
+    pub(super) fn whole<T>(
+        &mut self,
+        operation: impl FnOnce(&mut Tree) -> io::Result<T>,
+    ) -> io::Result<T> {
         match self.fate()? {
             Fate::Works | Fate::Pretends => operation(&mut self.tree),
             Fate::Crashes => {
@@ -108,7 +116,10 @@ impl State {
         }
     }
 
-    fn sync(&mut self, operation: impl FnOnce(&mut Tree) -> io::Result<()>) -> io::Result<()> {
+    pub(super) fn sync(
+        &mut self,
+        operation: impl FnOnce(&mut Tree) -> io::Result<()>,
+    ) -> io::Result<()> {
         match self.fate()? {
             Fate::Works => operation(&mut self.tree),
             Fate::Pretends => Ok(()),
@@ -121,11 +132,11 @@ impl State {
         }
     }
 
-    fn free(&self) -> u64 {
+    pub(super) fn free(&self) -> u64 {
         self.capacity.saturating_sub(self.tree.used())
     }
 
-    fn write(&mut self, inode: Inode, bytes: &[u8]) -> io::Result<()> {
+    pub(super) fn write(&mut self, inode: Inode, bytes: &[u8]) -> io::Result<()> {
         let fate = self.fate()?;
         let room = usize::try_from(self.free()).unwrap_or(usize::MAX);
         let (count, result) = match fate {
@@ -157,7 +168,7 @@ impl Disk {
         })))
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().expect("a test that panicked has failed")
     }
 
@@ -183,8 +194,8 @@ impl Disk {
         self.state().tree.used()
     }
 
-    /// Cuts the power, unless it is gone already, and starts again without a fault. Open files of
-    /// before are dead.
+    /// Cuts the power, unless it is gone already, and starts again without a fault. Whatever was
+    /// open before is dead.
     pub fn restart(&self) {
         let mut state = self.state();
         let State { tree, random, .. } = &mut *state;
@@ -192,6 +203,17 @@ impl Disk {
         state.fault = None;
         state.crashed = false;
         state.life += 1;
+    }
+
+    /// Ends the process that uses the disk: nothing is lost, but whatever it has open is dead.
+    pub fn end_process(&self) {
+        self.state().life += 1;
+    }
+
+    /// Whether the power is gone.
+    #[must_use]
+    pub fn is_off(&self) -> bool {
+        self.state().crashed
     }
 
     /// Flips one bit of a stored file.
@@ -212,174 +234,19 @@ impl Disk {
         self.state().records.clear();
     }
 
-    /// The disk as a file system.
+    /// The disk as a file system, for a process that starts now.
     #[must_use]
     pub fn files(&self) -> Arc<FaultyFiles> {
-        Arc::new(FaultyFiles(self.clone()))
+        Arc::new(FaultyFiles::new(self.user()))
     }
 
-    /// The disk's records.
+    /// The disk's records, for a process that starts now.
     #[must_use]
     pub fn records(&self) -> Box<FaultyRecords> {
-        Box::new(FaultyRecords(self.clone()))
-    }
-}
-
-/// The files of a [`Disk`].
-#[derive(Clone, Debug)]
-pub struct FaultyFiles(Disk);
-
-struct FaultyWriting {
-    disk: Disk,
-    inode: Inode,
-    life: u64,
-}
-
-impl FaultyWriting {
-    fn state(&self) -> io::Result<MutexGuard<'_, State>> {
-        let state = self.disk.state();
-        if state.life != self.life {
-            return Err(io::Error::other("the file was open before the restart"));
-        }
-        Ok(state)
-    }
-}
-
-impl Writing for FaultyWriting {
-    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.state()?.write(self.inode, bytes)
+        Box::new(FaultyRecords::new(self.user()))
     }
 
-    fn sync(&mut self) -> io::Result<()> {
-        let inode = self.inode;
-        self.state()?.sync(|tree| tree.sync_file(inode))
-    }
-}
-
-impl FaultyFiles {
-    fn writing(&self, inode: Inode, life: u64) -> Box<dyn Writing> {
-        Box::new(FaultyWriting {
-            disk: self.0.clone(),
-            inode,
-            life,
-        })
-    }
-}
-
-impl Files for FaultyFiles {
-    fn create(&self, path: &Path) -> io::Result<Box<dyn Writing>> {
-        let mut state = self.0.state();
-        let inode = state.whole(|tree| tree.add_file(path))?;
-        Ok(self.writing(inode, state.life))
-    }
-
-    fn append(&self, path: &Path) -> io::Result<Box<dyn Writing>> {
-        let mut state = self.0.state();
-        let inode = state.whole(|tree| tree.find(path).or_else(|_| tree.add_file(path)))?;
-        Ok(self.writing(inode, state.life))
-    }
-
-    fn open(&self, path: &Path) -> io::Result<Box<dyn Read + Send>> {
-        let mut state = self.0.state();
-        state.alive()?;
-        let inode = state.tree.find(path)?;
-        Ok(Box::new(Cursor::new(state.tree.bytes(inode)?.clone())))
-    }
-
-    fn create_dir(&self, dir: &Path) -> io::Result<()> {
-        self.0.state().whole(|tree| tree.add_directory(dir))
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.0.state().whole(|tree| tree.rename(from, to))
-    }
-
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        self.0.state().sync(|tree| tree.sync_directory(dir))
-    }
-
-    fn remove_file(&self, path: &Path) -> io::Result<()> {
-        self.0.state().whole(|tree| {
-            let inode = tree.find(path)?;
-            tree.bytes(inode)?;
-            tree.remove(path)
-        })
-    }
-
-    /// Entry by entry, so that a crash can leave a part.
-    fn remove_dir(&self, dir: &Path) -> io::Result<()> {
-        for name in self.list(dir)? {
-            let path = dir.join(name);
-            self.remove_file(&path)
-                .or_else(|error| match error.kind() {
-                    ErrorKind::IsADirectory => self.remove_dir(&path),
-                    _ => Err(error),
-                })?;
-        }
-        self.0.state().whole(|tree| tree.remove(dir))
-    }
-
-    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        let state = self.0.state();
-        state.alive()?;
-        state.tree.names(dir)
-    }
-
-    fn length(&self, path: &Path) -> io::Result<Option<u64>> {
-        let mut state = self.0.state();
-        state.alive()?;
-        match state.tree.find(path) {
-            // As on a real disk, a directory has some length too.
-            Ok(inode) => Ok(Some(state.tree.bytes(inode).map_or(0, |b| b.len() as u64))),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
-    fn free_space(&self, _dir: &Path) -> io::Result<u64> {
-        let state = self.0.state();
-        state.alive()?;
-        Ok(state.free())
-    }
-}
-
-/// The records of a [`Disk`]: a batch is one operation, which happens as a whole or not at all.
-#[derive(Clone, Debug)]
-pub struct FaultyRecords(Disk);
-
-fn records_failed(doing: &'static str) -> impl FnOnce(io::Error) -> StoreError {
-    StoreError::io(doing, Path::new("records"))
-}
-
-impl Records for FaultyRecords {
-    fn scan(&self, prefix: &[u8]) -> Result<Vec<Pair>> {
-        let state = self.0.state();
-        state.alive().map_err(records_failed("read"))?;
-        let pairs = state.records.range(prefix.to_vec()..);
-        Ok(pairs
-            .take_while(|(key, _)| key.starts_with(prefix))
-            .map(|(key, value)| (key.clone(), value.clone()))
-            .collect())
-    }
-
-    fn apply(&self, batch: &Batch) -> Result<()> {
-        let mut state = self.0.state();
-        let fate = state.fate().map_err(records_failed("write"))?;
-        let (applies, result) = match fate {
-            Fate::Works | Fate::Pretends => (true, Ok(())),
-            Fate::Crashes => (
-                state.random.below(2) == 1,
-                Err(records_failed("write")(io::Error::other("the power went"))),
-            ),
-        };
-        if applies {
-            for (key, value) in batch.changes() {
-                match value {
-                    Some(value) => drop(state.records.insert(key.to_vec(), value.to_vec())),
-                    None => drop(state.records.remove(key)),
-                }
-            }
-        }
-        result
+    fn user(&self) -> User {
+        User::new(self.clone(), self.state().life)
     }
 }

@@ -1,0 +1,127 @@
+//! A worker's process: its machine, its tensors, its links, and what is wrong with it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use resilin_core::machine::Rules;
+use resilin_core::machine::worker::Worker;
+use resilin_core::message::Use;
+use resilin_core::time::Time;
+use resilin_core::{Incarnation, LinkId, SliceId, Step, Tensor};
+use resilin_learn::kernel::{Evaluator, hex};
+use resilin_learn::task::Task;
+
+use super::clock::Clock;
+use super::events::Role;
+
+/// Weights by slice.
+type Parts = BTreeMap<SliceId, Arc<Vec<f32>>>;
+
+/// One worker process.
+pub(super) struct Host {
+    pub(super) machine: Worker,
+    pub(super) incarnation: Incarnation,
+    pub(super) name: String,
+    pub(super) clock: Clock,
+    pub(super) frozen: Time,
+    /// Until when nothing reaches it.
+    pub(super) deaf: Time,
+    /// Until when nothing comes from it.
+    pub(super) mute: Time,
+    /// Until when it does not know where the coordinator is.
+    pub(super) lost: Time,
+    /// Before which no evaluation ends.
+    pub(super) stuck: Time,
+    /// Evaluations to come that end with a NaN.
+    pub(super) spoilt: u32,
+    pub(super) slowness: u32,
+    /// Whether it was asked to leave; the last to be left is not asked.
+    pub(super) leaving: bool,
+    pub(super) control: Option<LinkId>,
+    pub(super) data: BTreeMap<SliceId, Option<LinkId>>,
+    pub(super) evaluator: Evaluator,
+    pub(super) weights: BTreeMap<(Use, Step), Parts>,
+    pub(super) tensors: BTreeMap<Tensor, Arc<Vec<f32>>>,
+    pub(super) next_tensor: u64,
+    pub(super) armed: Option<Time>,
+}
+
+impl Host {
+    pub(super) fn new(task: &Arc<Task>, rules: Rules, name: String, slowness: u32) -> Self {
+        Self {
+            machine: Worker::new(rules, hex(&task.data_digest())),
+            incarnation: Incarnation::default(),
+            name,
+            clock: Clock::default(),
+            frozen: Time(0),
+            deaf: Time(0),
+            mute: Time(0),
+            lost: Time(0),
+            stuck: Time(0),
+            spoilt: 0,
+            slowness,
+            leaving: false,
+            control: None,
+            data: BTreeMap::new(),
+            evaluator: Evaluator::new(Arc::clone(task)),
+            weights: BTreeMap::new(),
+            tensors: BTreeMap::new(),
+            next_tensor: 0,
+            armed: None,
+        }
+    }
+
+    pub(super) fn dialled(&mut self, role: Role, link: LinkId) {
+        match role {
+            Role::Control => self.control = Some(link),
+            Role::Data(slice) => {
+                self.data.insert(slice, Some(link));
+            }
+        }
+    }
+
+    /// Whether the link is the one in use for its role.
+    pub(super) fn uses(&self, role: Role, link: LinkId) -> bool {
+        match role {
+            Role::Control => self.control == Some(link),
+            Role::Data(slice) => self.data.get(&slice) == Some(&Some(link)),
+        }
+    }
+
+    pub(super) fn links(&self) -> Vec<LinkId> {
+        let data = self.data.values().copied().flatten();
+        self.control.into_iter().chain(data).collect()
+    }
+
+    pub(super) fn received(
+        &mut self,
+        purpose: Use,
+        step: Step,
+        slice: SliceId,
+        values: Arc<Vec<f32>>,
+    ) {
+        let slices = self.weights.entry((purpose, step)).or_default();
+        slices.insert(slice, values);
+    }
+
+    /// The whole flat vector; the machine asks only once every slice's part is here.
+    pub(super) fn whole(&self, purpose: Use, step: Step) -> Arc<Vec<f32>> {
+        let parts = &self.weights[&(purpose, step)];
+        Arc::new(
+            parts
+                .values()
+                .flat_map(|part| part.iter().copied())
+                .collect(),
+        )
+    }
+
+    pub(super) fn describe(&self) -> String {
+        format!(
+            "{} step {:?} control {:?} data {:?}",
+            self.incarnation,
+            self.machine.open_step(),
+            self.control,
+            self.data
+        )
+    }
+}

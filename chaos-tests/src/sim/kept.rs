@@ -1,0 +1,39 @@
+//! What is durable at the end of a run, for whoever looks at it from outside.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use resilin_core::Step;
+use resilin_core::ledger::Record;
+use resilin_learn::kernel::Digest;
+
+/// What is durable of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Kept {
+    /// Versions with a checkpoint.
+    pub checkpoints: BTreeSet<Step>,
+    /// The ledger.
+    pub ledger: Vec<Record>,
+}
+
+impl Kept {
+    /// The chain line of each version, as the ledger last had it.
+    #[must_use]
+    pub fn chain(&self) -> BTreeMap<Step, Digest> {
+        let mut lines = BTreeMap::new();
+        for record in &self.ledger {
+            match record {
+                Record::Initial { chain, .. } => {
+                    lines.insert(Step(0), *chain);
+                }
+                Record::Step(record) => {
+                    lines.insert(record.step.next(), record.chain);
+                }
+                Record::Start { .. }
+                | Record::Members(_)
+                | Record::Rollback { .. }
+                | Record::Evaluation { .. } => {}
+            }
+        }
+        lines
+    }
+}
