@@ -8,7 +8,8 @@ use resilin_actors::Exit;
 use resilin_learn::registry::Registry;
 
 use crate::commands::{
-    bench, checkpoints, coordinator, drain, events, reference, scale, status, stop, train, worker,
+    bench, chaos, checkpoints, coordinator, drain, events, reference, scale, status, stop, train,
+    worker,
 };
 use crate::{log, print};
 
@@ -38,6 +39,7 @@ enum Command {
     Stop(stop::Stop),
     Checkpoints(checkpoints::Checkpoints),
     Reference(reference::Reference),
+    Chaos(chaos::Chaos),
     Bench(bench::Bench),
 }
 
@@ -59,6 +61,7 @@ pub(crate) fn run(registry: Arc<Registry>) -> Result<(), Exit> {
         Command::Stop(stop) => stop.run(),
         Command::Checkpoints(checkpoints) => checkpoints.run(),
         Command::Reference(reference) => reference.run(&registry),
+        Command::Chaos(chaos) => chaos.run(&registry),
         Command::Bench(bench) => bench.run(&registry),
     }
 }

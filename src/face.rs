@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::print;
 
 /// How a run is shown.
-#[derive(Clone, Copy, Debug, clap::Args)]
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub(crate) struct FaceArgs {
     /// Print JSON lines only: events while it runs, the report at the end
     #[arg(long)]

@@ -19,12 +19,14 @@ mod client;
 mod commands;
 mod date;
 mod face;
+mod figures;
 mod input;
 mod job_file;
 mod log;
 mod print;
 mod results;
 mod runs;
+mod trial;
 
 use std::process::ExitCode;
 use std::sync::Arc;

@@ -4,6 +4,8 @@
 
 #[path = "processes/bad_input.rs"]
 mod bad_input;
+#[path = "processes/chaos.rs"]
+mod chaos;
 #[path = "processes/elastic.rs"]
 mod elastic;
 #[path = "processes/kills.rs"]

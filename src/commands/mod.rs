@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 pub(crate) mod bench;
+pub(crate) mod chaos;
 pub(crate) mod checkpoints;
 pub(crate) mod coordinator;
 pub(crate) mod drain;

@@ -152,7 +152,7 @@ impl Train {
 }
 
 /// The newest timeline's chain of a run, from step 0 to the line that the report names.
-fn chain(directory: Option<&Path>, report: &Report) -> Result<Vec<Digest>, Exit> {
+pub(super) fn chain(directory: Option<&Path>, report: &Report) -> Result<Vec<Digest>, Exit> {
     let Some(directory) = directory else {
         return Ok(Vec::new());
     };
@@ -171,7 +171,8 @@ fn chain(directory: Option<&Path>, report: &Report) -> Result<Vec<Digest>, Exit>
     Ok(lines.into_iter().map(|(_, line)| line).collect())
 }
 
-fn option(arguments: &mut Vec<String>, name: &str, value: Option<String>) {
+/// Adds an option with its value, if it has one.
+pub(super) fn option(arguments: &mut Vec<String>, name: &str, value: Option<String>) {
     if let Some(value) = value {
         arguments.extend([name.to_owned(), value]);
     }

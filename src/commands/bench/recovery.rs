@@ -13,8 +13,8 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::lab::Lab;
-use super::median;
 use crate::client::Client;
+use crate::figures::median;
 use crate::print;
 
 const WORKERS: u32 = 4;

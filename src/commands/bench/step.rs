@@ -15,7 +15,7 @@ use resilin_learn::task::Task;
 use serde::Serialize;
 
 use super::lab::Lab;
-use super::median;
+use crate::figures::median;
 use crate::print;
 
 const BATCH: u64 = 512;
