@@ -8,8 +8,8 @@ use resilin_actors::Exit;
 use resilin_learn::registry::Registry;
 
 use crate::commands::{
-    bench, chaos, checkpoints, coordinator, drain, events, reference, scale, status, stop, train,
-    worker,
+    audit, bench, chaos, checkpoints, coordinator, drain, events, reference, replay, scale, status,
+    stop, train, worker,
 };
 use crate::{log, print};
 
@@ -40,6 +40,8 @@ enum Command {
     Checkpoints(checkpoints::Checkpoints),
     Reference(reference::Reference),
     Chaos(chaos::Chaos),
+    Audit(audit::Audit),
+    Replay(replay::Replay),
     Bench(bench::Bench),
 }
 
@@ -62,6 +64,8 @@ pub(crate) fn run(registry: Arc<Registry>) -> Result<(), Exit> {
         Command::Checkpoints(checkpoints) => checkpoints.run(),
         Command::Reference(reference) => reference.run(&registry),
         Command::Chaos(chaos) => chaos.run(&registry),
+        Command::Audit(audit) => audit.run(),
+        Command::Replay(replay) => replay.run(&registry),
         Command::Bench(bench) => bench.run(&registry),
     }
 }

@@ -49,6 +49,7 @@ fn applied(ledger: &[Record]) -> BTreeMap<Step, &StepRecord> {
                 assert!(before.is_none(), "step {} twice in a branch", step.step);
             }
             Record::Start { .. }
+            | Record::Job { .. }
             | Record::Initial { .. }
             | Record::Members(_)
             | Record::Evaluation { .. } => {}

@@ -61,6 +61,7 @@ fn a_skip_leaves_the_weights_and_is_written_down() {
         let skipped = ended.store.ledger.iter().filter_map(|record| match record {
             Record::Step(step) => step.skipped.then_some(step.step),
             Record::Start { .. }
+            | Record::Job { .. }
             | Record::Initial { .. }
             | Record::Members(_)
             | Record::Rollback { .. }

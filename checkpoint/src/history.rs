@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use resilin_core::job::Effective;
 use resilin_core::ledger::{Members, Record, StepRecord};
 use resilin_core::{Step, Timeline};
 
@@ -46,6 +47,7 @@ pub struct History {
     evaluations: BTreeMap<Step, Evaluation>,
     superseded: Vec<Superseded>,
     members: Members,
+    job: Option<(u64, Effective)>,
 }
 
 impl History {
@@ -64,7 +66,7 @@ impl History {
         Ok((history, mark))
     }
 
-    fn add(&mut self, record: Record) {
+    pub(crate) fn add(&mut self, record: Record) {
         match record {
             Record::Initial { timeline, chain } => self.line(timeline, Step(0), chain),
             Record::Step(step) => {
@@ -94,6 +96,7 @@ impl History {
                 }
             }
             Record::Members(members) => self.members = members,
+            Record::Job { rows, job } => self.job = Some((rows, job)),
             Record::Start { .. } => {}
         }
     }
@@ -150,6 +153,24 @@ impl History {
             chain.push((*line, *hash));
         }
         Ok(chain)
+    }
+
+    /// The newest timeline's chain line of a step.
+    #[must_use]
+    pub fn line_of(&self, step: Step) -> Option<[u8; 32]> {
+        self.lines.get(&step).map(|(_, chain)| *chain)
+    }
+
+    /// Rows of the training set, and the job that the run was last opened with.
+    #[must_use]
+    pub fn job(&self) -> Option<(u64, &Effective)> {
+        self.job.as_ref().map(|(rows, job)| (*rows, job))
+    }
+
+    /// The record of a step of the newest timeline.
+    #[must_use]
+    pub fn step(&self, step: Step) -> Option<&StepRecord> {
+        self.steps.get(&step)
     }
 
     /// The newest timeline's committed steps from step 0 on.

@@ -3,6 +3,7 @@
 //! Everything blocks and nothing is async: the caller owns a thread for it. What is announced is
 //! durable: a checkpoint once [`Sealed::commit`] returned, a number once its issuer returned.
 
+mod audit;
 mod digest;
 mod error;
 mod events;
@@ -26,6 +27,7 @@ mod slice_file;
 mod state;
 pub mod testing;
 
+pub use audit::{Counts, Plan, Verdict, audit, open_ledger};
 pub use error::{Result, StoreError};
 pub use events::{EVENTS, EVENTS_LIMIT, EventReader, Events, Line, OLDER_EVENTS};
 pub use files::{Files, RealFiles, Writing};
@@ -36,7 +38,7 @@ pub use lock::LOCK_WAIT;
 pub use manifest::{
     FORMAT, Facts, FileRecord, MANIFEST, Manifest, SlotRecord, directory_name, parse_directory_name,
 };
-pub use offline::run_directories;
+pub use offline::{Stored, checkpoints, run_directories};
 pub use records::{Batch, Pair, Records, VALUE_LIMIT};
 pub use recover::{OpenReport, SetAside};
 pub use reserve::{RESERVE, RESERVE_BYTES};

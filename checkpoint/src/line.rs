@@ -85,6 +85,15 @@ pub(crate) fn read(
     path: &Path,
     mut each: impl FnMut(Record),
 ) -> Result<(LedgerMark, Rest)> {
+    read_with_marks(files, path, |_, record| each(record))
+}
+
+/// The same; `each` is also given the place after the record.
+pub(crate) fn read_with_marks(
+    files: &dyn Files,
+    path: &Path,
+    mut each: impl FnMut(LedgerMark, Record),
+) -> Result<(LedgerMark, Rest)> {
     let failed = || StoreError::io("read", path);
     let mut mark = LedgerMark::default();
     if files.length(path).map_err(failed())?.is_none() {
@@ -101,7 +110,7 @@ pub(crate) fn read(
         match decode(mark, &line) {
             Some((next, record)) => {
                 mark = next;
-                each(record);
+                each(mark, record);
             }
             None if line.ends_with(b"\n") => return Ok((mark, Rest::Damaged)),
             None => return Ok((mark, Rest::Torn)),

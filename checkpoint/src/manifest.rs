@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::digest::sha256;
 use crate::error::{Result, StoreError};
 use crate::files::{self, Files};
+use crate::line::LedgerMark;
 
 /// Name of the manifest's file.
 pub const MANIFEST: &str = "manifest.json";
@@ -56,6 +57,9 @@ pub struct Manifest {
     pub chain: [u8; 32],
     /// Whether this is the last checkpoint of a finished run.
     pub finished: bool,
+    /// How far the ledger was durable before: it is fixed up to there. `None` before it is sealed.
+    #[serde(default)]
+    pub ledger: Option<LedgerMark>,
     /// Number of the slice layout.
     pub map: MapNumber,
     /// Which blocks each slice had.
@@ -132,6 +136,7 @@ impl Manifest {
             step: set.step,
             chain: facts.chain,
             finished: facts.finished,
+            ledger: None,
             map: set.map,
             slices: set.slices,
             layout: set.layout.clone(),

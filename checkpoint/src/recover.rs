@@ -11,7 +11,7 @@ use resilin_core::{Step, Timeline};
 use crate::error::Result;
 use crate::files::{self, Files};
 use crate::ledger::LEDGER;
-use crate::line::{self, LedgerMark};
+use crate::line;
 use crate::manifest::{Manifest, directory_name, parse_directory_name};
 use crate::records::{self, Batch, Kind, commit_key, run_key};
 use crate::restore::{Depth, check};
@@ -143,7 +143,7 @@ fn rebuilt_commit(manifest: &Manifest, name: &str, manifest_sha256: String) -> C
         bytes: manifest.bytes(),
         manifest_sha256,
         finished: manifest.finished,
-        ledger: LedgerMark::default(),
+        ledger: manifest.ledger.unwrap_or_default(),
     }
 }
 
@@ -250,6 +250,6 @@ fn reign_of(record: &Record) -> u64 {
         | Record::Rollback { timeline, .. }
         | Record::Evaluation { timeline, .. } => timeline.reign,
         Record::Step(step) => step.timeline.reign,
-        Record::Members(_) => 0,
+        Record::Job { .. } | Record::Members(_) => 0,
     }
 }

@@ -61,18 +61,25 @@ impl Restored {
     /// # Errors
     /// A file that was damaged meanwhile, or the file system's.
     pub fn load(&self, blocks: Range<usize>) -> Result<Vec<(String, Vec<f32>)>> {
-        let manifest = &self.manifest;
-        let values = manifest.layout.values(blocks.clone()).len();
-        let names = &manifest.files[0].tensors;
-        let mut flat = vec![vec![0.0; values]; names.len()];
-        let overlaps =
-            |stored: &Range<usize>| stored.start < blocks.end && blocks.start < stored.end;
-        for record in manifest.files.iter().filter(|file| overlaps(&file.blocks)) {
-            let files = self.run.state().files();
-            slice_file::read(files, &self.path, manifest, record, &blocks, &mut flat)?;
-        }
-        Ok(names.iter().cloned().zip(flat).collect())
+        load(self.run.state().files(), &self.path, &self.manifest, blocks)
     }
+}
+
+/// The flat tensors of a range of blocks of the checkpoint in `dir`.
+pub(crate) fn load(
+    files: &dyn Files,
+    dir: &Path,
+    manifest: &Manifest,
+    blocks: Range<usize>,
+) -> Result<Vec<(String, Vec<f32>)>> {
+    let values = manifest.layout.values(blocks.clone()).len();
+    let names = &manifest.files[0].tensors;
+    let mut flat = vec![vec![0.0; values]; names.len()];
+    let overlaps = |stored: &Range<usize>| stored.start < blocks.end && blocks.start < stored.end;
+    for record in manifest.files.iter().filter(|file| overlaps(&file.blocks)) {
+        slice_file::read(files, dir, manifest, record, &blocks, &mut flat)?;
+    }
+    Ok(names.iter().cloned().zip(flat).collect())
 }
 
 pub(crate) fn newest(run: &Run) -> Result<Newest> {

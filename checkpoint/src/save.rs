@@ -163,6 +163,7 @@ impl Save {
         let records = files.into_values().collect();
         let reign = run.state().reign()?;
         let mut manifest = Manifest::unsigned(run.record(), reign, &set, records, facts);
+        manifest.ledger = Some(ledger);
         let bytes = manifest.encode();
         let files = run.state().files();
         let dir = temporary.path();

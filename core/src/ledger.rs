@@ -6,6 +6,7 @@
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::id::{Incarnation, Step, Timeline};
+use crate::job::Effective;
 use crate::tree::Node;
 
 /// One line of a run's ledger.
@@ -16,6 +17,13 @@ pub enum Record {
     Start {
         /// Its reign.
         reign: u64,
+    },
+    /// What the run is: enough to say which samples a step applies, without the rows themselves.
+    Job {
+        /// Rows of the training set.
+        rows: u64,
+        /// Every key with its value, without descriptions.
+        job: Effective,
     },
     /// Chain line 0: the initial weights.
     Initial {
@@ -78,6 +86,9 @@ pub struct StepRecord {
     /// Chain line of weights `step + 1`.
     #[serde(with = "hex")]
     pub chain: [u8; 32],
+    /// [`marks`] of the blocks of weights `step + 1`: where to look when the line differs.
+    #[serde(default)]
+    pub marks: String,
     /// The tree nodes that were summed, in order of their first partition.
     pub nodes: Vec<Part>,
     /// Samples that were applied.
@@ -102,6 +113,39 @@ pub struct Part {
     pub contributor: Incarnation,
     /// Samples below the node.
     pub samples: u64,
+}
+
+/// Most marks of a step: a record stays short, whatever the model.
+const MARKS: usize = 64;
+
+/// Blocks that share a mark.
+#[must_use]
+pub fn blocks_a_mark(blocks: usize) -> usize {
+    blocks.div_ceil(MARKS).max(1)
+}
+
+/// Eight hex digits for each [`blocks_a_mark`] consecutive blocks: the beginning of BLAKE3 over
+/// their digests. They find the block that differs; what proves a difference is the chain line.
+#[must_use]
+pub fn marks(digests: &[[u8; 32]]) -> String {
+    let groups = digests.chunks(blocks_a_mark(digests.len()));
+    let mark = |group: &[[u8; 32]]| {
+        let hash = blake3::hash(group.as_flattened()).to_hex();
+        hash.as_str()[..8].to_owned()
+    };
+    groups.map(mark).collect()
+}
+
+/// The blocks of the first mark that differs; `None` if all are the same or one side has no marks.
+#[must_use]
+pub fn first_difference(ours: &str, theirs: &str, blocks: usize) -> Option<std::ops::Range<usize>> {
+    if ours.len() != theirs.len() {
+        return None;
+    }
+    let mut pairs = ours.as_bytes().chunks(8).zip(theirs.as_bytes().chunks(8));
+    let at = pairs.position(|(ours, theirs)| ours != theirs)?;
+    let each = blocks_a_mark(blocks);
+    Some(at * each..((at + 1) * each).min(blocks))
 }
 
 /// Digests as 64 hex digits in texts, as 32 bytes elsewhere; for `#[serde(with)]`.
@@ -145,5 +189,24 @@ mod maybe_finite {
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<f64, D::Error> {
         Ok(Option::deserialize(d)?.unwrap_or(f64::NAN))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_find_the_blocks_that_differ_and_stay_short() {
+        for (blocks, changed, found) in [(1, 0, 0..1), (13, 12, 12..13), (130, 100, 99..102)] {
+            let digests: Vec<[u8; 32]> = (0..blocks).map(|block| [block as u8; 32]).collect();
+            let mut other = digests.clone();
+            other[changed][31] ^= 1;
+            let (ours, theirs) = (marks(&digests), marks(&other));
+            assert!(ours.len() <= 8 * MARKS);
+            assert_eq!(first_difference(&ours, &theirs, blocks), Some(found));
+            assert_eq!(first_difference(&ours, &ours, blocks), None);
+            assert_eq!(first_difference(&ours, "", blocks), None);
+        }
     }
 }

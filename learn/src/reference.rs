@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 
 use resilin_core::machine::Rules;
 use resilin_core::vote::{Action, Flags, Vote, decide};
-use resilin_core::{SliceId, Step, Timeline};
+use resilin_core::{PartitionId, SliceId, Step, Timeline};
 
 use crate::kernel::{Digest, EvaluateError, Evaluator, SliceKernel, Which, chain_line};
-use crate::model::Score;
+use crate::model::{Outcome, Score};
 use crate::task::Task;
 
 /// What happens along the way.
@@ -134,13 +134,55 @@ impl Reference {
     #[must_use]
     pub fn new(task: &Arc<Task>) -> Self {
         let plan = task.slice_plan(0..task.layout.blocks());
+        Self::on(task, SliceKernel::new(plan, task.initial_weights()))
+    }
+
+    /// A run as it was at `step`: `read` fills a tensor (`weights` or a moment) with its values, one
+    /// a parameter.
+    ///
+    /// # Errors
+    /// What `read` says.
+    pub fn restore<E>(
+        task: &Arc<Task>,
+        step: Step,
+        mut read: impl FnMut(&str, &mut [f32]) -> Result<(), E>,
+    ) -> Result<Self, E> {
+        let plan = task.slice_plan(0..task.layout.blocks());
+        let slice = SliceKernel::restore(plan, step, |name, _, values| read(name, values))?;
+        Ok(Self::on(task, slice))
+    }
+
+    fn on(task: &Arc<Task>, slice: SliceKernel) -> Self {
         Self {
             rules: task.rules(1),
             evaluator: Evaluator::new(Arc::clone(task)),
-            slice: SliceKernel::new(plan, task.initial_weights()),
+            slice,
             sum: vec![0.0; task.layout.len()],
             task: Arc::clone(task),
         }
+    }
+
+    /// The open step: the newest weights are those before it.
+    #[must_use]
+    pub fn open_step(&self) -> Step {
+        self.slice.version()
+    }
+
+    /// Digests of the newest weights' blocks.
+    #[must_use]
+    pub fn digests(&self) -> &[Digest] {
+        self.slice.digests()
+    }
+
+    /// One partition's part of the open step: its outcome and the digest of its gradient.
+    ///
+    /// # Errors
+    /// If rows cannot be read, or the model does not take them.
+    pub fn leaf(&mut self, partition: PartitionId) -> Result<(Outcome, Digest), EvaluateError> {
+        let weights = Arc::clone(self.weights());
+        let step = self.open_step();
+        let Self { evaluator, sum, .. } = self;
+        evaluator.digest_leaf(&weights, step, partition, sum)
     }
 
     /// The newest weights.

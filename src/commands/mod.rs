@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+pub(crate) mod audit;
 pub(crate) mod bench;
 pub(crate) mod chaos;
 pub(crate) mod checkpoints;
@@ -7,6 +8,7 @@ pub(crate) mod coordinator;
 pub(crate) mod drain;
 pub(crate) mod events;
 pub(crate) mod reference;
+pub(crate) mod replay;
 pub(crate) mod scale;
 pub(crate) mod status;
 pub(crate) mod stop;

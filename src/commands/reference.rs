@@ -155,7 +155,8 @@ fn accuracy(score: &Score) -> Option<f64> {
         .map(|correct| correct as f64 / score.rows as f64)
 }
 
-fn exit(error: ReferenceError) -> Exit {
+/// The end of a serial run as the program's.
+pub(crate) fn exit(error: ReferenceError) -> Exit {
     match error {
         ReferenceError::Evaluate(EvaluateError::Data(_) | EvaluateError::Model(_))
         | ReferenceError::NonFinite { .. } => Exit::Fault(error.to_string()),

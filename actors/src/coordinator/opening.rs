@@ -69,7 +69,7 @@ pub(super) fn open(options: Options, registry: &Registry) -> Result<Opened, Exit
 
     let state = StateDir::open(&options.state, Patience::default())?;
     log_open(&state);
-    let reign = state.next_reign(unix_seconds())?;
+    state.next_reign(unix_seconds())?;
     let identity = RunIdentity {
         name: task.job.run.name.clone(),
         job: task.effective.clone(),
@@ -105,7 +105,11 @@ pub(super) fn open(options: Options, registry: &Registry) -> Result<Opened, Exit
         );
         return Err(Exit::Damaged(text));
     }
-    begin_branch(&run, reign, timeline, base, chain)?;
+    let job = Record::Job {
+        rows: task.sampling.rows(),
+        job: task.effective.bare(),
+    };
+    begin_branch(&run, job, timeline, base, chain)?;
     let history = run.history()?;
     tracing::info!(step = base.0, %timeline, run = %rules.run, "run opened");
     Ok(Opened::Ready(Box::new(Opening {
@@ -277,12 +281,17 @@ fn kernels(
 
 fn begin_branch(
     run: &Run,
-    reign: u64,
+    job: Record,
     timeline: Timeline,
     base: Step,
     chain: [u8; 32],
 ) -> Result<(), Exit> {
-    let mut records = vec![Record::Start { reign }, Record::Rollback { timeline, base }];
+    let reign = timeline.reign;
+    let mut records = vec![
+        Record::Start { reign },
+        job,
+        Record::Rollback { timeline, base },
+    ];
     if base == Step(0) {
         records.push(Record::Initial { timeline, chain });
     }

@@ -29,6 +29,7 @@ impl Kept {
                     lines.insert(record.step.next(), record.chain);
                 }
                 Record::Start { .. }
+                | Record::Job { .. }
                 | Record::Members(_)
                 | Record::Rollback { .. }
                 | Record::Evaluation { .. } => {}

@@ -157,6 +157,7 @@ pub(crate) fn step_record(timeline: Timeline, step: u64) -> Record {
         timeline,
         step: Step(step),
         chain: chain(step + 1),
+        marks: String::new(),
         nodes: vec![],
         samples: 96,
         loss_sum: 0.1 + step as f64,

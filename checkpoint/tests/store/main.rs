@@ -1,5 +1,6 @@
 //! The store as its callers use it: on a disk in memory that fails on demand, and on real files.
 
+mod audit; // the proof that a run did what it promises
 mod crash; // power cuts at every operation, failing operations
 mod damage; // damaged checkpoints and records, real sled
 mod events; // the event file

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{Effect, Job, SliceState};
 use crate::fact::Fact;
 use crate::id::{SliceId, Step};
-use crate::ledger::{Part, Record};
+use crate::ledger::{Part, Record, marks};
 use crate::machine::saver;
 use crate::message::{ShardOrder, ShardReport, StepRecord};
 use crate::time::{Span, Time};
@@ -151,11 +151,11 @@ impl Job {
         parts: BTreeMap<SliceId, StepRecord>,
         effects: &mut Vec<Effect>,
     ) {
-        let mut chain = blake3::Hasher::new();
-        for digest in parts.values().flat_map(|part| &part.digests) {
-            chain.update(digest);
-        }
-        let chain = *chain.finalize().as_bytes();
+        let digests: Vec<[u8; 32]> = parts
+            .values()
+            .flat_map(|part| part.digests.iter().copied())
+            .collect();
+        let chain = *blake3::hash(digests.as_flattened()).as_bytes();
         let discarded = parts.values().map(|part| part.discarded).max().unwrap_or(0);
         let first = parts
             .into_values()
@@ -181,6 +181,7 @@ impl Job {
             timeline: first.timeline,
             step: first.step,
             chain,
+            marks: marks(&digests),
             nodes: first.nodes.iter().map(part).collect(),
             samples: first.samples,
             loss_sum: first.loss_sum,
