@@ -24,6 +24,7 @@ fn bases(ledger: &[Record]) -> Vec<Step> {
     let base = |record: &Record| match record {
         Record::Rollback { base, .. } => Some(*base),
         Record::Start { .. }
+        | Record::Job { .. }
         | Record::Initial { .. }
         | Record::Members(_)
         | Record::Step(_)
