@@ -8,4 +8,5 @@ pub mod oracle;
 pub mod process;
 pub mod replay;
 pub mod schedule;
+pub mod shrink;
 pub mod sim;

@@ -1,6 +1,7 @@
 //! Running schedules so that every failure, a broken invariant or a panic, says how to see it again.
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::invariants::Violation;
 use crate::jobs::Spec;
@@ -55,13 +56,31 @@ impl Seeds {
         Sim::new(self.oracle(seed), &schedule).planted(plant).run()
     }
 
-    /// Runs a seed and tells all that happens on standard error.
+    /// Runs a schedule on its seed's job and tells all that happens on standard error.
     ///
     /// # Errors
     /// The invariant that it breaks.
-    pub fn trace(&mut self, seed: u64) -> Result<Ended, Violation> {
-        let schedule = Schedule::random(seed);
-        Sim::new(self.oracle(seed), &schedule).traced().run()
+    pub fn trace(&mut self, schedule: &Schedule) -> Result<Ended, Violation> {
+        Sim::new(self.oracle(schedule.seed), schedule)
+            .traced()
+            .run()
+    }
+
+    /// Runs a schedule on its seed's job; a panic is a broken invariant of a machine.
+    ///
+    /// # Errors
+    /// The invariant that it breaks.
+    pub fn verdict(&mut self, schedule: &Schedule) -> Result<Ended, Violation> {
+        let oracle = self.oracle(schedule.seed);
+        let run = || Sim::new(oracle, schedule).run();
+        catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
+            let text = panic.downcast_ref::<String>().cloned();
+            let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).into()));
+            Err(Violation {
+                id: "machine",
+                what: text.unwrap_or_else(|| "a panic".into()),
+            })
+        })
     }
 }
 

@@ -116,6 +116,7 @@ struct Process {
 }
 
 /// The machine of all member processes.
+#[derive(Clone, Debug)]
 pub struct Fleet {
     lease: Span,
     last: Incarnation,

@@ -106,6 +106,7 @@ pub struct Counters {
 }
 
 /// The machine of one job.
+#[derive(Clone, Debug)]
 pub struct Job {
     rules: Rules,
     settings: Settings,

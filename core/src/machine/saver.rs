@@ -76,6 +76,7 @@ struct Cut {
 }
 
 /// The machine of a run's checkpoints.
+#[derive(Clone, Debug)]
 pub struct Saver {
     slices: u16,
     interval: Option<Span>,

@@ -67,6 +67,7 @@ pub struct Origin {
 }
 
 /// The machine of one slice.
+#[derive(Clone, Debug)]
 pub struct Shard {
     rules: Rules,
     origin: Origin,

@@ -35,6 +35,7 @@ struct Sum {
 }
 
 /// The machine of one worker process.
+#[derive(Clone, Debug)]
 pub struct Worker {
     rules: Rules,
     data: String,

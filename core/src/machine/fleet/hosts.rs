@@ -40,7 +40,7 @@ struct Process {
 }
 
 /// All hosts that count.
-#[derive(Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Hosts {
     processes: BTreeMap<Incarnation, Process>,
     links: BTreeMap<LinkId, Incarnation>,

@@ -36,6 +36,7 @@ impl Metrics {
 }
 
 /// An evaluation under way.
+#[derive(Clone, Debug)]
 pub(super) struct Evaluation {
     pub(super) version: Step,
     open: BTreeMap<u32, Option<Incarnation>>,

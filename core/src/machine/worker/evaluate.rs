@@ -7,6 +7,7 @@ use crate::id::{SliceId, Step, Timeline};
 use crate::message::{TaskScore, Use, WorkerSays};
 
 /// Tasks on one version.
+#[derive(Clone, Debug)]
 pub(super) struct Evaluation {
     version: Step,
     tasks: BTreeSet<u32>,

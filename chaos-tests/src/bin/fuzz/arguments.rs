@@ -1,0 +1,71 @@
+//! The command line.
+
+pub(crate) const USAGE: &str = "usage: fuzz [--from SEED] [--seeds COUNT]\n       \
+     fuzz --seed SEED [--keep I,J,...] [--trace | --shrink]\n       \
+     fuzz scale";
+
+/// What is wanted.
+pub(crate) enum Task {
+    Many { from: u64, seeds: u64 },
+    One { seed: u64, keep: Option<Vec<usize>> },
+    Trace { seed: u64, keep: Option<Vec<usize>> },
+    Shrink { seed: u64 },
+    Scale,
+}
+
+/// What was given.
+#[derive(Default)]
+pub(crate) struct Arguments {
+    from: Option<u64>,
+    seeds: Option<u64>,
+    seed: Option<u64>,
+    keep: Option<Vec<usize>>,
+    trace: bool,
+    shrink: bool,
+}
+
+impl Arguments {
+    pub(crate) fn parse(mut words: impl Iterator<Item = String>) -> Result<Task, String> {
+        let mut given = Self::default();
+        while let Some(word) = words.next() {
+            let mut value = || words.next().ok_or_else(|| format!("{word} wants a value"));
+            match word.as_str() {
+                "--from" => given.from = Some(number(&value()?)?),
+                "--seeds" => given.seeds = Some(number(&value()?)?),
+                "--seed" => given.seed = Some(number(&value()?)?),
+                "--keep" => given.keep = Some(list(&value()?)?),
+                "--trace" => given.trace = true,
+                "--shrink" => given.shrink = true,
+                "scale" => return Ok(Task::Scale),
+                _ => return Err(format!("`{word}` is unknown")),
+            }
+        }
+        given.task()
+    }
+
+    fn task(self) -> Result<Task, String> {
+        let Self { keep, trace, .. } = self;
+        match self.seed {
+            None if keep.is_some() || trace || self.shrink => Err("of which --seed?".into()),
+            None => Ok(Task::Many {
+                from: self.from.unwrap_or(0),
+                seeds: self.seeds.unwrap_or(1000),
+            }),
+            Some(seed) if self.shrink => Ok(Task::Shrink { seed }),
+            Some(seed) if trace => Ok(Task::Trace { seed, keep }),
+            Some(seed) => Ok(Task::One { seed, keep }),
+        }
+    }
+}
+
+fn number(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("`{text}` is no number"))
+}
+
+fn list(text: &str) -> Result<Vec<usize>, String> {
+    let parse = |part: &str| part.parse().map_err(|_| format!("`{part}` is no number"));
+    text.split(',')
+        .filter(|part| !part.is_empty())
+        .map(parse)
+        .collect()
+}
