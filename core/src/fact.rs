@@ -69,6 +69,22 @@ pub enum Fact {
         /// Why.
         cause: String,
     },
+    /// A step is late: another member evaluates what one has not delivered as well.
+    Late {
+        /// The step.
+        step: Step,
+        /// Who is waited for.
+        member: Incarnation,
+        /// Who was asked as well.
+        by: Incarnation,
+    },
+    /// A member is much slower than the others; it gets less to do.
+    Slow {
+        /// Its number.
+        member: Incarnation,
+        /// How many times slower than their median.
+        times: f64,
+    },
     /// Partitions have other holders.
     Moved {
         /// How many.
@@ -210,6 +226,8 @@ impl Fact {
             Self::Lost { .. }
             | Self::Fenced { .. }
             | Self::Delayed { .. }
+            | Self::Late { .. }
+            | Self::Slow { .. }
             | Self::NonFinite { .. }
             | Self::Differs { .. }
             | Self::ReplayDiffers { .. }
@@ -234,6 +252,8 @@ impl Fact {
             | Self::Lost { member, .. }
             | Self::Drained { member }
             | Self::Fenced { member, .. }
+            | Self::Late { member, .. }
+            | Self::Slow { member, .. }
             | Self::Differs { member, .. }
             | Self::HostJoined { host: member, .. }
             | Self::HostLost { host: member, .. }
@@ -271,6 +291,8 @@ impl Fact {
             | Self::ViewChanged { cause, .. } => Some(cause),
             Self::Over { cause, .. } => cause.as_deref(),
             Self::Differs { .. } => Some("results-differ"),
+            Self::Late { .. } => Some("late"),
+            Self::Slow { .. } => Some("slow"),
             Self::Began { .. }
             | Self::Joined { .. }
             | Self::Drained { .. }
@@ -302,6 +324,14 @@ impl fmt::Display for Fact {
                 wait_ms,
                 cause,
             } => write!(f, "{name} waits {wait_ms} ms before it may join: {cause}"),
+            Self::Late { step, member, by } => write!(
+                f,
+                "worker {member} is late with step {step}; {by} evaluates its part as well"
+            ),
+            Self::Slow { member, times } => write!(
+                f,
+                "worker {member} is {times:.1} times slower than the others; it gets less to do"
+            ),
             Self::Moved { leases } => write!(f, "{leases} partitions moved"),
             Self::Committed { version, loss } => {
                 write!(f, "step {version} committed")?;

@@ -18,6 +18,7 @@
 //! ```
 
 mod host;
+mod member;
 
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +31,7 @@ pub use host::{
     Backup, Branch, Duty, Holding, HostSays, HostTold, HostWelcome, Peer, ReplicaSays, SliceView,
     StoreAsks, StoreSays,
 };
+pub use member::{CoordinatorSays, TaskScore, WorkerSays};
 
 /// A right to evaluate a partition: from a step on until changed, or up to a planned hand-over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,108 +65,6 @@ pub struct Assignment {
     pub views: Vec<SliceView>,
     /// What this worker holds, by partition.
     pub leases: Vec<Lease>,
-}
-
-/// Worker to coordinator, on the control link.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum WorkerSays {
-    /// The job is built and the rows are there; sent once after Welcome.
-    Ready {
-        /// Digests of the data manifests (train, test) as this worker sees them.
-        data: String,
-    },
-    /// Extends the member's lease.
-    Heartbeat {
-        /// The newest assignment that arrived.
-        generation: Option<Generation>,
-        /// The step being worked on.
-        step: Option<Step>,
-        /// Samples evaluated a second of compute; 0 when unknown.
-        samples_per_s: f64,
-        /// Whether no link to a slice is missing that is wanted: leases are held only while all
-        /// slices are linked (PROTOCOL 15).
-        linked: bool,
-    },
-    /// A leaf is not finite and was not pushed (PROTOCOL 16).
-    NonFinite {
-        /// The branch of history.
-        timeline: Timeline,
-        /// The step.
-        step: Step,
-        /// The leaf.
-        partition: PartitionId,
-        /// Digest of the canonical bits.
-        digest: [u8; 32],
-        /// How often this worker has evaluated the leaf; the report may be repeated.
-        evaluations: u32,
-    },
-    /// One evaluation task is done.
-    Evaluated {
-        /// The branch of history.
-        timeline: Timeline,
-        /// The version evaluated.
-        version: Step,
-        /// The task: a fixed range of test rows.
-        task: u32,
-        /// Its score.
-        score: TaskScore,
-    },
-    /// This worker wants to leave in peace.
-    Drain,
-    /// This worker leaves now and hands back what it holds.
-    Leave,
-}
-
-/// Integer counts and an f64 sum over one fixed range of test rows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct TaskScore {
-    /// Rows scored.
-    pub rows: u64,
-    /// Rows whose class was predicted; `None` for models without classes.
-    pub correct: Option<u64>,
-    /// Sum of per-sample losses.
-    pub loss_sum: f64,
-}
-
-/// Coordinator to worker, on the control link.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum CoordinatorSays {
-    /// What the worker holds from now on.
-    Assign(Assignment),
-    /// Test rows to be scored on a version.
-    Evaluate {
-        /// The branch of history.
-        timeline: Timeline,
-        /// The version.
-        version: Step,
-        /// The tasks.
-        tasks: Vec<u32>,
-    },
-    /// Evaluate a leaf of the open step again: another worker, or this one, found it not finite.
-    Reevaluate {
-        /// The branch of history.
-        timeline: Timeline,
-        /// The step.
-        step: Step,
-        /// The leaf.
-        partition: PartitionId,
-    },
-    /// An operator wants this worker to drain.
-    Drain,
-    /// Everything is handed over: exit 0.
-    Release,
-    /// This incarnation no longer counts: close all links and join anew.
-    Fence {
-        /// The first cause.
-        cause: String,
-    },
-    /// This worker is not accepted at all: exit 3.
-    Refuse {
-        /// What differs, and the remedy.
-        cause: String,
-    },
-    /// The run is over (or rests at a checkpoint): exit 0.
-    Finished,
 }
 
 /// What a pull is for; the two streams do not supersede each other.

@@ -8,10 +8,10 @@
 //! Goals, each subordinate to the ones before it:
 //!
 //! - **A. Complete.** Every partition has one holder, and it accepts work.
-//! - **B. Balanced.** Loads follow the speeds: a member's load is its share `P x speed / total`,
-//!   rounded down, and the partitions left over go one each to the largest remainders. So loads of
-//!   equal speeds differ by at most one. A share that rounds to nothing holds nothing: a step is as
-//!   slow as its slowest holder.
+//! - **B. Balanced.** A step is as slow as its slowest holder, so loads are those that end it
+//!   soonest: a member's load is its share `P x speed / total`, rounded down, and each partition
+//!   left over goes to whoever has finished it first, load / speed. So loads of equal speeds differ
+//!   by at most one, and whoever is much slower than the others holds nothing.
 //! - **C. Steady.** As few partitions as possible change their holder: those of members that are
 //!   gone or do not accept, and what a member has above its load. A plan solved again is itself.
 //! - **D. Aligned.** What a member holds should be few complete subtrees: it sums inside them and
@@ -25,7 +25,7 @@
 //! measurements moves partitions with every jitter.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BinaryHeap};
 
 use serde::{Deserialize, Serialize};
 
@@ -140,25 +140,35 @@ impl Problem {
         let speeds: BTreeMap<Incarnation, u64> = accepting
             .map(|(member, load)| (*member, quantised(load.speed)))
             .collect();
+        if speeds.is_empty() {
+            return BTreeMap::new();
+        }
         let total: u128 = speeds.values().map(|speed| u128::from(*speed)).sum();
         let mut held: BTreeMap<Incarnation, u32> = BTreeMap::new();
         for (_, holder) in self.present() {
             *held.entry(holder).or_default() += 1;
         }
         let mut loads = BTreeMap::new();
-        let mut remainders = Vec::new();
-        for (member, speed) in speeds {
-            let share = u128::from(self.partitions) * u128::from(speed);
+        for (member, speed) in &speeds {
+            let share = u128::from(self.partitions) * u128::from(*speed);
             let load = u32::try_from(share / total).expect("at most all partitions");
-            // Of equal remainders those round up that hold more already: less moves (goal C).
-            let holds_more = held.get(&member).is_some_and(|held| *held > load);
-            remainders.push((Reverse(share % total), Reverse(holds_more), member));
-            loads.insert(member, load);
+            loads.insert(*member, load);
         }
-        remainders.sort();
-        let left = self.partitions - loads.values().sum::<u32>();
-        for (_, _, member) in remainders.into_iter().take(left as usize) {
-            *loads.get_mut(&member).expect("it was just inserted") += 1;
+        let next = |member: Incarnation, load: u32| {
+            // Of equals those take more that hold more already: less moves (goal C).
+            let holds_more = held.get(&member).is_some_and(|held| *held > load);
+            Reverse((
+                finished(load + 1, speeds[&member]),
+                Reverse(holds_more),
+                member,
+            ))
+        };
+        let mut soonest: BinaryHeap<_> = loads.iter().map(|(m, load)| next(*m, *load)).collect();
+        for _ in loads.values().sum::<u32>()..self.partitions {
+            let Reverse((_, _, member)) = soonest.pop().expect("as many as there are members");
+            let load = loads.get_mut(&member).expect("it was just inserted");
+            *load += 1;
+            soonest.push(next(member, *load));
         }
         loads
     }
@@ -230,6 +240,11 @@ fn quantised(speed: f64) -> u64 {
     const ONE: f64 = 65_536.0;
     let speed = if speed.is_nan() { 1.0 } else { speed };
     (speed * ONE).clamp(1.0, (1_u64 << 40) as f64) as u64
+}
+
+/// When a load is done, in units fine enough that equal quotients are equal and others differ.
+fn finished(load: u32, speed: u64) -> u128 {
+    (u128::from(load) << 96) / u128::from(speed)
 }
 
 /// Takes `leaves` out of a member's room, if there is so much.

@@ -83,8 +83,11 @@ fn member(member: &MemberStatus) -> String {
     let step = member
         .step
         .map_or_else(|| "-".into(), |step| step.to_string());
+    let slower = member.times_slower.map_or_else(String::new, |times| {
+        format!("  {times:.0} times slower than the others")
+    });
     format!(
-        "  {:<16} {:<24} {:<9} {:>3} partitions  step {step}  {:.0} samples/s",
+        "  {:<16} {:<24} {:<9} {:>3} partitions  step {step}  {:.0} samples/s{slower}",
         member.incarnation.to_string(),
         member.name,
         member.state,

@@ -137,6 +137,11 @@ struct Gone(LinkId);
 #[rtype(result = "()")]
 pub(super) struct Say(pub(super) Incarnation, pub(super) CoordinatorSays);
 
+/// The job wants a member to be fenced.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct Fence(pub(super) Incarnation, pub(super) String);
+
 /// Answered once everything said so far has left this process, or had time to.
 #[derive(Message)]
 #[rtype(result = "()")]
@@ -195,6 +200,14 @@ impl Handler<Say> for FleetActor {
 
     fn handle(&mut self, Say(incarnation, says): Say, context: &mut Context<Self>) {
         self.event(Event::Say(incarnation, says), context);
+    }
+}
+
+impl Handler<Fence> for FleetActor {
+    type Result = ();
+
+    fn handle(&mut self, Fence(incarnation, cause): Fence, context: &mut Context<Self>) {
+        self.event(Event::Fence(incarnation, cause), context);
     }
 }
 

@@ -71,6 +71,10 @@ impl JobActor {
                         .fleet
                         .do_send(fleet::Say(incarnation, says));
                 }
+                job::Effect::Fence(incarnation, cause) => {
+                    let fleet = &self.common.peers().fleet;
+                    fleet.do_send(fleet::Fence(incarnation, cause));
+                }
                 job::Effect::Order(order) => self.order(order),
                 job::Effect::Host(..) | job::Effect::KeepBranch(_) | job::Effect::KeepViews(_) => {
                     unreachable!("slices live in this process")

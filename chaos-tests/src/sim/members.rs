@@ -97,6 +97,7 @@ impl Sim<'_> {
                 }
                 self.fleet(fleet::Event::Say(member, says))
             }
+            job::Effect::Fence(member, cause) => self.fleet(fleet::Event::Fence(member, cause)),
             job::Effect::Order(order) => {
                 self.order(order);
                 Ok(())
@@ -145,6 +146,8 @@ impl Sim<'_> {
             | Told::Lost { .. }
             | Told::Fenced { .. }
             | Told::Delayed { .. }
+            | Told::Late { .. }
+            | Told::Slow { .. }
             | Told::Moved { .. }
             | Told::Committed { .. }
             | Told::NonFinite { .. }

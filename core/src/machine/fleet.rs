@@ -38,6 +38,8 @@ pub enum Event {
     Say(Incarnation, CoordinatorSays),
     /// The job has something to say to a host.
     Tell(Incarnation, HostTold),
+    /// The job wants a member to be fenced, for this cause.
+    Fence(Incarnation, String),
     /// The deadline passed.
     Tick,
 }
@@ -58,6 +60,8 @@ pub enum Cause {
     LinkReset,
     /// Nothing was heard of it for a lease: frozen or cut off.
     LeaseExpired,
+    /// It lives and does not get on: others were sooner with its work, again and again.
+    Stuck,
     /// It said that it leaves.
     Left,
 }
@@ -69,6 +73,7 @@ impl Cause {
         match self {
             Self::LinkReset => "link-reset",
             Self::LeaseExpired => "lease-expired",
+            Self::Stuck => "stuck",
             Self::Left => "left",
         }
     }
@@ -168,6 +173,7 @@ impl Fleet {
                 }
             }
             Event::Tell(host, told) => self.tell_host(host, told, effects),
+            Event::Fence(incarnation, cause) => self.fence(incarnation, cause, effects),
             Event::Tick => {}
         }
         self.expire(now, effects);
@@ -242,6 +248,14 @@ impl Fleet {
         }
     }
 
+    fn fence(&mut self, incarnation: Incarnation, cause: String, effects: &mut Vec<Effect>) {
+        if let Some(process) = self.processes.get(&incarnation) {
+            let link = process.link;
+            effects.push(Effect::Send(link, CoordinatorSays::Fence { cause }));
+            self.down(incarnation, Cause::Stuck, effects);
+        }
+    }
+
     fn down(&mut self, incarnation: Incarnation, cause: Cause, effects: &mut Vec<Effect>) {
         let process = self.processes.remove(&incarnation).expect("listed");
         self.links.remove(&process.link);
@@ -252,7 +266,7 @@ impl Fleet {
                 effects.push(Effect::Send(process.link, CoordinatorSays::Fence { cause }));
                 effects.push(Effect::Close(process.link));
             }
-            Cause::Left => effects.push(Effect::Close(process.link)),
+            Cause::Stuck | Cause::Left => effects.push(Effect::Close(process.link)),
         }
         effects.push(Effect::Member(Member::Down(incarnation, cause)));
     }
@@ -370,6 +384,28 @@ mod tests {
             Effect::Send(LinkId(1), CoordinatorSays::Fence { .. })
         ));
         assert_eq!(late[1], Effect::Close(LinkId(1)));
+    }
+
+    #[test]
+    fn whoever_is_stuck_is_fenced_with_the_cause_and_joins_anew() {
+        let mut fleet = Fleet::new(9, LEASE);
+        join(&mut fleet, at(0), 1);
+        let fence = || Event::Fence(incarnation(1), "it is stuck".into());
+        let cause = "it is stuck".into();
+        assert_eq!(
+            run(&mut fleet, at(1), fence()),
+            vec![
+                Effect::Send(LinkId(1), CoordinatorSays::Fence { cause }),
+                Effect::Close(LinkId(1)),
+                Effect::Member(Member::Down(incarnation(1), Cause::Stuck))
+            ]
+        );
+        assert_eq!(
+            run(&mut fleet, at(1), fence()),
+            vec![],
+            "it is gone already"
+        );
+        assert!(join(&mut fleet, at(2), 2).contains(&Effect::Welcome(LinkId(2), incarnation(2))));
     }
 
     #[test]

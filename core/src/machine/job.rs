@@ -11,7 +11,9 @@ mod hosts;
 mod leases;
 mod members;
 mod progress;
+mod speed;
 mod status;
+mod stuck;
 mod suspect;
 #[cfg(test)]
 mod tests;
@@ -143,6 +145,12 @@ pub struct Job {
     ending: Option<finish::Ending>,
     halted: BTreeSet<SliceId>,
     retry_at: Option<Time>,
+    /// The time of the event that is taken, and of the first one.
+    now: Time,
+    began: Option<Time>,
+    progress: stuck::Progress,
+    /// When the plan last followed the speeds.
+    speeds_at: Option<Time>,
 }
 
 impl Job {
@@ -194,6 +202,10 @@ impl Job {
             retry_at: None,
             branch: settings.branch,
             views: settings.views.clone(),
+            now: Time(0),
+            progress: stuck::Progress::new(settings.branch.base),
+            began: None,
+            speeds_at: None,
             rules,
             settings,
         }
@@ -201,6 +213,11 @@ impl Job {
 
     /// Takes one event.
     pub fn step(&mut self, now: Time, event: Event, effects: &mut Vec<Effect>) {
+        self.now = now;
+        if self.began.is_none() {
+            self.began = Some(now);
+            self.progress.begin(now);
+        }
         match event {
             Event::Member(member) => self.member(now, member, effects),
             Event::Shard(report) => self.report(now, report, effects),
@@ -229,6 +246,7 @@ impl Job {
         }
         self.below_min(now, effects);
         self.record_members(effects);
+        self.watch_progress(effects);
         self.finish(now, effects);
         if self.retry_at.is_none_or(|at| at <= now) {
             self.retry_at = Some(now + self.rules.retry());
@@ -240,7 +258,7 @@ impl Job {
     /// When `Tick` is due.
     #[must_use]
     pub fn deadline(&self) -> Option<Time> {
-        self.retry_at
+        [self.retry_at, self.late_at()].into_iter().flatten().min()
     }
 
     /// The lowest step that some slice has open: every step before it is committed everywhere.

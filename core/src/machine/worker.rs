@@ -3,6 +3,7 @@
 //! Done means that all slices are past the step, never that this worker thinks so (PROTOCOL 15):
 //! sums of a step are kept until the next version is there from every slice.
 
+mod backup;
 mod evaluate;
 mod event;
 mod exchange;
@@ -184,6 +185,11 @@ impl Worker {
                     self.extra.insert(partition);
                 }
             }
+            CoordinatorSays::Backup {
+                timeline,
+                step,
+                partitions,
+            } => self.back_up(timeline, step, &partitions, effects),
             CoordinatorSays::Drain => self.drain(now, effects),
             CoordinatorSays::Release | CoordinatorSays::Finished => {
                 effects.push(Effect::Exit(Exit::Done));

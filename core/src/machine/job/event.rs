@@ -88,6 +88,8 @@ pub enum Effect {
     Say(Incarnation, CoordinatorSays),
     /// Tell a host.
     Host(Incarnation, HostTold),
+    /// Have the fleet fence a member, for this cause.
+    Fence(Incarnation, String),
     /// Tell every slice in the coordinator's process.
     Order(ShardOrder),
     /// Write the branch down for good, without any view; then its beginning in the ledger. Whoever

@@ -6,7 +6,8 @@ use super::{Effect, Job};
 use crate::fact::Fact;
 use crate::id::{Incarnation, PartitionId, Step};
 use crate::message::{Assignment, CoordinatorSays, Lease};
-use crate::plan::{MemberLoad, Problem};
+use crate::plan::{MemberLoad, Plan, Problem};
+use crate::time::Time;
 
 /// One holder of a partition over a range of steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +15,15 @@ pub(super) struct Held {
     pub(super) holder: Incarnation,
     pub(super) from: Step,
     pub(super) until: Option<Step>,
+    /// When the holder was asked.
+    pub(super) given: Time,
+}
+
+impl Held {
+    /// Whether the lease covers the step.
+    pub(super) fn covers(&self, step: Step) -> bool {
+        self.from <= step && self.until.is_none_or(|until| step < until)
+    }
 }
 
 impl Job {
@@ -46,8 +56,8 @@ impl Job {
             let first = self.uncovered(partition);
             let held = self.leases.get_mut(&partition).expect("just listed");
             held.retain(|lease| lease.holder != lost);
-            if let Some(next) = held.first_mut() {
-                next.from = next.from.min(first);
+            if let Some(next) = held.first_mut().filter(|next| first < next.from) {
+                (next.from, next.given) = (first, self.now);
             }
             for at in 1..held.len() {
                 let from = held[at].from;
@@ -58,8 +68,23 @@ impl Job {
 
     /// Makes the leases those of a new plan, and tells every member of the new generation.
     pub(super) fn replan(&mut self, effects: &mut Vec<Effect>) {
-        let targets = self.problem().solve().0;
-        let (low, newest) = (self.low(), self.newest());
+        self.take_levels();
+        let plan = self.problem().solve();
+        self.lease(&plan, effects);
+    }
+
+    /// The same, if the plan for the speeds of this moment is another one.
+    pub(super) fn replan_if_better(&mut self, effects: &mut Vec<Effect>) {
+        self.take_levels();
+        let problem = self.problem();
+        let plan = problem.solve();
+        if plan.moves(&problem.current).next().is_some() {
+            self.lease(&plan, effects);
+        }
+    }
+
+    fn lease(&mut self, Plan(targets): &Plan, effects: &mut Vec<Effect>) {
+        let (low, newest, given) = (self.low(), self.newest(), self.now);
         let mut moved = 0;
         for partition in (0..self.rules.tree.partitions()).map(PartitionId) {
             let first = self.uncovered(partition);
@@ -74,16 +99,18 @@ impl Job {
                         holder,
                         from,
                         until: None,
+                        given,
                     });
                     moved += 1;
                 }
                 (Some(lease), Some(holder)) if lease.holder == holder => {}
                 (Some(_), target) => {
-                    hand_over(held, Step(newest.0 + 1), target);
+                    hand_over(held, Step(newest.0 + 1), target.map(|to| (to, given)));
                     moved += 1;
                 }
             }
         }
+        self.note_pauses();
         self.generation = self.generation.next();
         if self.generation.number > 1 && moved > 0 {
             self.counters.members.reassigned += moved;
@@ -100,18 +127,11 @@ impl Job {
             let standing = held.last().filter(|lease| lease.until.is_none())?;
             Some((*partition, standing.holder))
         });
-        let known: Vec<f64> = self
-            .members
-            .values()
-            .map(|state| state.speed)
-            .filter(|speed| *speed > 0.0)
-            .collect();
-        let fastest = known.iter().copied().fold(0.0, f64::max);
         let members: BTreeMap<Incarnation, MemberLoad> = self
             .active()
             .take(self.settings.max_workers as usize)
             .map(|member| {
-                let speed = relative(self.members[&member].speed, fastest);
+                let speed = self.planned_level(member);
                 (
                     member,
                     MemberLoad {
@@ -158,7 +178,7 @@ impl Job {
 
 /// Ends the standing lease at `step`, or takes it back whole if it begins no earlier; `target` holds
 /// from then on.
-fn hand_over(held: &mut Vec<Held>, step: Step, target: Option<Incarnation>) {
+fn hand_over(held: &mut Vec<Held>, step: Step, target: Option<(Incarnation, Time)>) {
     let standing = held.last_mut().expect("the caller saw a standing lease");
     let mut from = step;
     if standing.from >= step {
@@ -167,7 +187,9 @@ fn hand_over(held: &mut Vec<Held>, step: Step, target: Option<Incarnation>) {
     } else {
         standing.until = Some(step);
     }
-    let Some(holder) = target else { return };
+    let Some((holder, given)) = target else {
+        return;
+    };
     match held.last_mut() {
         // It gets back what it was to hand over.
         Some(before) if before.holder == holder => before.until = None,
@@ -175,32 +197,7 @@ fn hand_over(held: &mut Vec<Held>, step: Step, target: Option<Incarnation>) {
             holder,
             from,
             until: None,
+            given,
         }),
-    }
-}
-
-/// Speeds in steps of a factor of two below the fastest: measurement noise moves no lease. Unknown
-/// counts as fastest, so that a joiner is tried at once.
-fn relative(speed: f64, fastest: f64) -> f64 {
-    if speed <= 0.0 || fastest <= 0.0 {
-        return 1.0;
-    }
-    let mut level = 1.0;
-    while level > 1.0 / 64.0 && speed < fastest * level * 0.71 {
-        level /= 2.0;
-    }
-    level
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn speeds_are_coarse() {
-        assert_eq!(
-            [100.0, 80.0, 70.0, 40.0, 12.0, 0.0].map(|s| relative(s, 100.0)),
-            [1.0, 1.0, 0.5, 0.5, 0.125, 1.0]
-        );
     }
 }

@@ -1,5 +1,6 @@
 //! Membership: joining, draining and losing workers.
 
+use super::speed::Speed;
 use super::suspect::Found;
 use super::{Effect, Job};
 use crate::fact::Fact;
@@ -17,8 +18,11 @@ pub(super) struct State {
     /// The newest assignment it is known to have.
     pub(super) seen: Option<Generation>,
     pub(super) step: Option<crate::id::Step>,
-    /// Samples a second of compute; 0 when unknown.
-    pub(super) speed: f64,
+    pub(super) speed: Speed,
+    /// Whether it has contributed to a step.
+    pub(super) proven: bool,
+    /// Steps in a row in which a later copy of its work was sooner.
+    pub(super) strikes: u32,
     reach: Reach,
 }
 
@@ -47,25 +51,31 @@ impl State {
     pub(super) fn accepts(&self) -> bool {
         self.stage == Stage::Active && self.reach != Reach::Withdrawn
     }
+
+    /// Whether it lacks no link, as far as is known.
+    pub(super) fn reaches(&self) -> bool {
+        self.reach == Reach::Full
+    }
+
+    fn new(name: String) -> Self {
+        Self {
+            name,
+            stage: Stage::Joining,
+            seen: None,
+            step: None,
+            speed: Speed::default(),
+            proven: false,
+            strikes: 0,
+            reach: Reach::Full,
+        }
+    }
 }
 
 impl Job {
     pub(super) fn member(&mut self, now: Time, member: Member, effects: &mut Vec<Effect>) {
         match member {
             Member::Up { incarnation, name } => {
-                let (stage, seen, step, speed) = (Stage::Joining, None, None, 0.0);
-                let reach = Reach::Full;
-                self.members.insert(
-                    incarnation,
-                    State {
-                        name,
-                        stage,
-                        seen,
-                        step,
-                        speed,
-                        reach,
-                    },
-                );
+                self.members.insert(incarnation, State::new(name));
                 if self.is_told() {
                     effects.push(Effect::Say(incarnation, CoordinatorSays::Finished));
                 }
@@ -107,12 +117,10 @@ impl Job {
                 linked,
             } => {
                 (state.seen, state.step) = (generation, step);
-                if samples_per_s > 0.0 {
-                    state.speed = samples_per_s;
-                }
                 if generation != Some(self.generation) && state.stage != Stage::Joining {
                     self.assign(incarnation, effects);
                 }
+                self.hear_speed(incarnation, samples_per_s, effects);
                 if linked {
                     self.reaches_all(incarnation, effects);
                 } else {
@@ -287,14 +295,14 @@ impl Job {
                     member: incarnation,
                 }));
             }
-            (Stage::Active, Cause::LinkReset | Cause::LeaseExpired) => {
+            (Stage::Active, Cause::LinkReset | Cause::LeaseExpired | Cause::Stuck) => {
                 self.counters.members.lost += 1;
                 effects.push(Effect::Tell(Fact::Lost {
                     member: incarnation,
                     cause: cause.word().into(),
                 }));
             }
-            (Stage::Joining, Cause::LinkReset | Cause::LeaseExpired) => {
+            (Stage::Joining, Cause::LinkReset | Cause::LeaseExpired | Cause::Stuck) => {
                 effects.push(Effect::Tell(Fact::Lost {
                     member: incarnation,
                     cause: cause.word().into(),
@@ -307,6 +315,7 @@ impl Job {
         }
         self.evaluation_lost(incarnation, effects);
         self.suspect_lost(incarnation, effects);
+        self.backup_lost(incarnation);
     }
 
     /// Keeps who came and went beyond this life of the coordinator.

@@ -161,6 +161,7 @@ impl Job {
             .into_values()
             .next()
             .expect("a run has at least one slice");
+        self.judge_backups(first.step, &first.nodes, effects);
         let part = |c: &crate::message::Contributor| Part {
             node: c.node,
             contributor: c.incarnation,
@@ -220,6 +221,7 @@ impl Job {
     pub(super) fn ask_again(&self, effects: &mut Vec<Effect>) {
         self.evaluation_again(effects);
         self.suspects_again(effects);
+        self.backups_again(effects);
         self.stop_again(effects);
     }
 }

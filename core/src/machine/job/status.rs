@@ -77,6 +77,9 @@ pub struct MemberStatus {
     pub step: Option<Step>,
     /// Samples a second of its compute; 0 when unknown.
     pub samples_per_s: f64,
+    /// How many times slower than the others' median, where that is worth a word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub times_slower: Option<f64>,
 }
 
 /// One slice and who serves it.
@@ -188,7 +191,8 @@ impl Job {
                 },
                 partitions: standing(*incarnation),
                 step: state.step,
-                samples_per_s: state.speed,
+                samples_per_s: state.speed.measured,
+                times_slower: state.speed.slow,
             })
             .collect()
     }

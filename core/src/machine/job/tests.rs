@@ -1,4 +1,7 @@
 use super::*;
+
+mod slow;
+
 use crate::id::{MapNumber, Timeline};
 use crate::layout::SliceMap;
 use crate::ledger::Record;

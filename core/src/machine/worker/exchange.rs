@@ -91,6 +91,7 @@ impl Worker {
             Use::Train if step >= self.step && at > self.step => {
                 // A slice at `at` had every slice's vote for the step before, so none lacks it.
                 self.go_to(at, effects);
+                self.rest_if_idle(effects);
             }
             Use::Train => {}
             Use::Evaluate => self.evaluation_gone(step, effects),
@@ -184,6 +185,7 @@ impl Worker {
     pub(super) fn advance(&mut self, effects: &mut Vec<Effect>) {
         if self.complete(self.step.next()) {
             self.go_to(self.step.next(), effects);
+            self.rest_if_idle(effects);
         }
         let ready = self.complete(self.step) && self.step < self.rules.last();
         if self.computing.is_none() && ready {

@@ -344,6 +344,57 @@ fn a_late_result_of_another_step_is_dropped() {
     assert_eq!(late, vec![Effect::Free(Tensor(1)), compute(1, &[(0, 0)])]);
 }
 
+fn backup(step: u64, partitions: &[u32]) -> Event {
+    Event::Told(CoordinatorSays::Backup {
+        timeline: timeline(),
+        step: Step(step),
+        partitions: partitions.iter().map(|p| PartitionId(*p)).collect(),
+    })
+}
+
+#[test]
+fn a_copy_of_another_members_partitions_is_evaluated_beside_its_own() {
+    let mut bench = Bench::new(&[lease(0, 0, None), lease(1, 0, None)]);
+    for slice in SLICES {
+        bench.weights(slice.0, 0);
+    }
+    bench.event(Event::Computed {
+        timeline: timeline(),
+        step: Step(0),
+        computed: computed(1, 0, 1),
+        last: true,
+    });
+    assert_eq!(bench.event(backup(0, &[2, 3])), vec![compute(0, &[(1, 1)])]);
+    assert_eq!(bench.event(backup(0, &[2, 3])), vec![], "asked for twice");
+    assert_eq!(
+        bench.event(backup(3, &[2])),
+        vec![],
+        "it has a step of its own"
+    );
+}
+
+#[test]
+fn a_member_without_leases_dials_for_a_copy_and_hangs_up_after_it() {
+    let mut bench = Bench::new(&[lease(0, 0, None)]);
+    let hung_up = bench.assign(&[]);
+    assert!(hung_up.contains(&Effect::Hangup(SLICES[0])), "{hung_up:?}");
+    let dialled = bench.event(backup(3, &[1]));
+    assert!(
+        dialled.contains(&Effect::Dial(view(SLICES[0]))),
+        "{dialled:?}"
+    );
+    for slice in SLICES {
+        let pulled = bench.event(Event::SliceUp(slice));
+        assert_eq!(pulled, vec![ask(slice, 3, Use::Train)]);
+    }
+    bench.weights(0, 3);
+    let asked = bench.weights(1, 3);
+    assert!(asked.contains(&compute(3, &[(0, 1)])), "{asked:?}");
+    bench.weights(0, 4);
+    let over = bench.weights(1, 4);
+    assert!(over.contains(&Effect::Hangup(SLICES[1])), "{over:?}");
+}
+
 #[test]
 fn a_non_finite_leaf_is_reported_and_the_rest_of_its_node_pushed() {
     let mut bench = Bench::new(&[lease(0, 0, None), lease(1, 0, None)]);
