@@ -1,17 +1,18 @@
 //! Slices in the coordinator's own process: how they are started, and where their words go.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::Arc;
 
-use actix::{Actor, Addr, Arbiter};
-use resilin_core::SliceId;
-use resilin_core::machine::shard::Origin;
+use actix::Addr;
+use resilin_core::machine::shard::{Assigned, Origin};
 use resilin_core::message::{ShardReport, SliceSays, SliceView};
+use resilin_core::{SliceId, Step, View};
 use resilin_learn::kernel::SliceKernel;
 
 use super::common::Common;
 use super::{job, store};
-use crate::shard::{Arithmetic, Cut, Outside, Setting, ShardActor, Slice};
+use crate::shard::{self, Cut, Outside, Seat, Setting, ShardActor, Slice};
 
 /// The other actors of this process.
 struct Inside(Arc<Common>);
@@ -38,22 +39,24 @@ impl Outside for Inside {
         }
     }
 
+    fn in_sync(&self, _: SliceId, _: View) {
+        unreachable!("slices in the coordinator have no replica");
+    }
+
+    /// Progress reports say it.
+    fn has(&self, _: SliceId, _: Step) {}
+
     fn keep(&self, cut: Cut) {
         self.0.peers().store.do_send(store::Part(cut));
     }
 }
 
-type Shards = (
-    BTreeMap<SliceId, Addr<ShardActor>>,
-    BTreeMap<SliceId, Arithmetic>,
-);
-
-/// Starts an actor for each slice; their threads are started once all actors know each other.
+/// Starts an actor with its thread for each slice; they do nothing before `Begin`.
 pub(super) fn start(
     common: &Arc<Common>,
     kernels: BTreeMap<SliceId, SliceKernel>,
     views: &BTreeMap<SliceId, SliceView>,
-) -> Shards {
+) -> io::Result<BTreeMap<SliceId, Addr<ShardActor>>> {
     let cluster = &common.task.job.cluster;
     let setting = Arc::new(Setting {
         rules: common.rules.clone(),
@@ -63,7 +66,7 @@ pub(super) fn start(
         clock: common.clock,
         outside: Box::new(Inside(Arc::clone(common))),
     });
-    let (mut shards, mut arithmetics) = (BTreeMap::new(), BTreeMap::new());
+    let mut shards = BTreeMap::new();
     for (slice, kernel) in kernels {
         let origin = Origin {
             slice,
@@ -72,15 +75,13 @@ pub(super) fn start(
             view: views[&slice].view,
             step: kernel.version(),
         };
-        let weights = kernel.weights(kernel.version());
-        let weights = Arc::clone(weights.expect("the newest version is live"));
-        let (arithmetic, hands) = Arithmetic::new(slice, kernel, Arc::clone(&setting));
-        let for_shard = Arc::clone(&setting);
-        let shard = ShardActor::start_in_arbiter(&Arbiter::new().handle(), move |_| {
-            ShardActor::new(for_shard, origin, weights, hands)
-        });
-        shards.insert(slice, shard);
-        arithmetics.insert(slice, arithmetic);
+        let seat = Seat {
+            origin,
+            duty: Assigned::Primary { backup: None },
+            plan: kernel.plan().clone(),
+            kernel: Some(kernel),
+        };
+        shards.insert(slice, shard::start(&setting, seat)?);
     }
-    (shards, arithmetics)
+    Ok(shards)
 }

@@ -142,7 +142,8 @@ fn start(opening: Opening, views: BTreeMap<SliceId, SliceView>) -> Result<Starte
     });
     let (over, ended) = oneshot::channel();
 
-    let (shards, arithmetics) = inside::start(&common, kernels, &views);
+    let shards = inside::start(&common, kernels, &views)
+        .map_err(|error| Exit::Fault(format!("cannot start a thread: {error}")))?;
     let for_job = Arc::clone(&common);
     let job = JobActor::start_in_arbiter(&Arbiter::new().handle(), move |_| {
         JobActor::new(for_job, settings, over)
@@ -165,11 +166,6 @@ fn start(opening: Opening, views: BTreeMap<SliceId, SliceView>) -> Result<Starte
         common.peers.set(peers).is_ok(),
         "actors are introduced once"
     );
-    for (slice, arithmetic) in arithmetics {
-        let shard = common.peers().shards[&slice].clone();
-        let started = arithmetic.start(shard);
-        started.map_err(|error| Exit::Fault(format!("cannot start a thread: {error}")))?;
-    }
     for shard in common.peers().shards.values() {
         shard.do_send(Begin);
     }

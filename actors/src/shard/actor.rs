@@ -4,14 +4,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use actix::{Actor, Context};
+use actix::{Actor, Arbiter, Context};
 use resilin_core::frame::{DataHeader, Encoding, Kind};
-use resilin_core::machine::shard::{Effect, Event, Origin, Shard};
+use resilin_core::machine::shard::{Assigned, Effect, Event, Origin, Shard};
 use resilin_core::message::{ShardSays, Use};
-use resilin_core::{Incarnation, LinkId, Step, Tensor};
+use resilin_core::{Incarnation, LinkId, Step, Tensor, View};
+use resilin_learn::kernel::SlicePlan;
 
 use super::Setting;
 use super::kernel::{Hands, Work};
+use super::replica::Mirror;
 use crate::clock::Alarm;
 use crate::link::{BufferPool, LinkSender, OutTensor, SharedValues, Stream};
 
@@ -19,6 +21,10 @@ use crate::link::{BufferPool, LinkSender, OutTensor, SharedValues, Stream};
 pub(crate) struct ShardActor {
     pub(super) setting: Arc<Setting>,
     pub(super) origin: Origin,
+    /// The newest view that it was told of.
+    pub(super) view: View,
+    pub(super) duty: Assigned,
+    pub(super) plan: SlicePlan,
     /// None until `Begin`: making the machine has effects.
     pub(super) machine: Option<Shard>,
     pub(super) alarm: Alarm,
@@ -31,22 +37,30 @@ pub(crate) struct ShardActor {
     /// The newest version and the one before.
     pub(super) versions: BTreeMap<Step, Arc<Vec<f32>>>,
     pinned: Option<(Step, Arc<Vec<f32>>)>,
+    pub(super) mirror: Mirror,
+    /// What others know that it has.
+    has: Option<Step>,
 }
 
 impl ShardActor {
-    /// A slice that has `weights` at its origin.
-    pub(crate) fn new(
+    /// A slice that has `weights` at its origin, or a backup that has none.
+    pub(super) fn new(
         setting: Arc<Setting>,
         origin: Origin,
-        weights: Arc<Vec<f32>>,
+        duty: Assigned,
+        plan: SlicePlan,
+        weights: Option<Arc<Vec<f32>>>,
         hands: Hands,
     ) -> Self {
         // A contribution for each partition, and one on its way.
         let contributions = setting.rules.tree.partitions() as usize + 1;
-        let pool = BufferPool::new(contributions * weights.len() * size_of::<f32>());
+        let pool = BufferPool::new(contributions * plan.values().len() * size_of::<f32>());
         Self {
             setting,
             origin,
+            view: origin.view,
+            duty,
+            plan,
             machine: None,
             alarm: Alarm::default(),
             hands,
@@ -55,8 +69,13 @@ impl ShardActor {
             last_link: LinkId(0),
             tensors: BTreeMap::new(),
             last_tensor: Tensor(0),
-            versions: BTreeMap::from([(origin.step, weights)]),
+            versions: weights
+                .map(|weights| (origin.step, weights))
+                .into_iter()
+                .collect(),
             pinned: None,
+            mirror: Mirror::default(),
+            has: None,
         }
     }
 
@@ -65,9 +84,19 @@ impl ShardActor {
         let machine = self.machine.as_mut().expect("begun before anything else");
         let mut effects = Vec::new();
         machine.step(now, event, &mut effects);
-        let deadline = machine.deadline();
+        let (deadline, holds) = (machine.deadline(), machine.holds());
         self.carry_out(effects);
+        self.tell_held(holds);
         self.alarm.set(context, now, deadline);
+    }
+
+    fn tell_held(&mut self, holds: Option<Step>) {
+        if let Some(step) = holds
+            && self.has != holds
+        {
+            self.has = holds;
+            self.setting.outside.has(self.origin.slice, step);
+        }
     }
 
     pub(super) fn carry_out(&mut self, effects: Vec<Effect>) {
@@ -99,15 +128,25 @@ impl ShardActor {
                 Effect::Cut(step) => self.hands.give(Work::Cut(step)),
                 Effect::Tell(slice, says) => self.setting.outside.tell(slice, says),
                 Effect::Report(report) => self.setting.outside.report(report),
-                Effect::Mirror(_)
-                | Effect::SendRoot(_)
-                | Effect::DropRoots { .. }
-                | Effect::SendCopy { .. }
-                | Effect::TakeCopy(_)
-                | Effect::Load { .. }
-                | Effect::InSync(_) => unreachable!("slices in the coordinator have no replica"),
+                Effect::Mirror(says) => self.say_to_mirror(&says),
+                Effect::SendRoot(step) => self.send_root(step),
+                Effect::DropRoots { before } => self.drop_roots(before),
+                Effect::SendCopy { view, step, votes } => self.send_copy(view, step, votes),
+                Effect::TakeCopy(step) => self.take_copy(step),
+                Effect::Load { step, tensor } => {
+                    let root = self.tensor(tensor);
+                    self.hands.give(Work::Load { step, root });
+                }
+                Effect::InSync(view) => self.setting.outside.in_sync(self.origin.slice, view),
             }
         }
+    }
+
+    /// Names a tensor that arrived.
+    pub(super) fn hold(&mut self, values: SharedValues) -> Tensor {
+        self.last_tensor = self.last_tensor.next();
+        self.tensors.insert(self.last_tensor, values);
+        self.last_tensor
     }
 
     fn tensor(&self, tensor: Tensor) -> SharedValues {
@@ -149,7 +188,6 @@ impl ShardActor {
             slice,
             timeline,
             map,
-            view,
             ..
         } = self.origin;
         DataHeader {
@@ -157,7 +195,7 @@ impl ShardActor {
             kind: Kind::Weights,
             timeline,
             map,
-            view,
+            view: self.view,
             incarnation: Incarnation::default(),
             sequence: 0,
             step,
@@ -172,11 +210,6 @@ impl ShardActor {
             loss_sum: 0.0,
         }
     }
-
-    pub(super) fn newest(&self) -> Step {
-        let newest = self.versions.keys().next_back();
-        *newest.expect("one version lives always")
-    }
 }
 
 impl Actor for ShardActor {
@@ -184,5 +217,14 @@ impl Actor for ShardActor {
 
     fn started(&mut self, context: &mut Context<Self>) {
         context.set_mailbox_capacity(self.setting.mailbox);
+    }
+
+    /// A replica that is no more: its links, its thread and its arbiter end with it.
+    fn stopped(&mut self, _: &mut Context<Self>) {
+        for sender in self.links.values() {
+            sender.close("the slice is served elsewhere");
+        }
+        self.hands.end();
+        Arbiter::current().stop();
     }
 }

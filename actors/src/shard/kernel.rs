@@ -1,4 +1,4 @@
-//! The arithmetic thread of one shard: it owns the slice's tensors and works off the arbiter, so
+//! The arithmetic thread of one slice: it owns the slice's tensors and works off the arbiter, so
 //! that votes and pulls never wait behind a sum.
 
 use std::sync::Arc;
@@ -9,16 +9,20 @@ use actix::Addr;
 use resilin_core::tree::Node;
 use resilin_core::vote::Action;
 use resilin_core::{SliceId, Step};
-use resilin_learn::kernel::{AppliedStep, BlockStats, Digest, PinnedSlice, SliceKernel};
+use resilin_learn::kernel::{AppliedStep, BlockStats, Digest, PinnedSlice, SliceKernel, SlicePlan};
 
 use super::Setting;
 use super::actor::ShardActor;
 use super::mailbox::Kernel;
-use crate::link::SharedValues;
+use super::state::kernel_of;
+use crate::link::{BufferPool, SharedValues};
 
-/// The machine has one sum or update under way, beside at most one cut and one buffer that comes
-/// back.
-const QUEUE: usize = 8;
+/// The machine has one sum or update under way, beside at most one cut, a copy and a root of each
+/// for the backup, and buffers that come back.
+const QUEUE: usize = 32;
+
+/// Roots that wait for the backup's word; more are allocated and freed.
+const ROOTS: usize = 4;
 
 /// Something for the thread to do.
 pub(super) enum Work {
@@ -28,22 +32,38 @@ pub(super) enum Work {
         nodes: Vec<(Node, SharedValues)>,
         weight: f64,
     },
+    /// Take the sum that another replica made.
+    Load { step: Step, root: SharedValues },
+    /// Copy the combined root for another replica.
+    Root(Step),
     /// Make the next version.
     Apply { step: Step, action: Action },
     /// Copy the newest version for the store.
     Cut(Step),
-    /// The store is done with a copy: its buffers are used again.
+    /// Copy the newest version for another replica.
+    Copy(Step),
+    /// Become what another replica was at this step: weights, then moments.
+    Take {
+        step: Step,
+        tensors: Vec<SharedValues>,
+    },
+    /// A copy is done with: its buffers are used again.
     Reuse(Box<PinnedSlice>),
+    /// The replica is no more.
+    End,
 }
 
 /// What the thread answers.
 pub(super) enum Answer {
     Combined(Step, BlockStats),
+    Root(Step, SharedValues),
     Applied {
         step: Step,
         applied: AppliedStep,
         weights: Arc<Vec<f32>>,
     },
+    Copied(Cut),
+    Taken(Step, Arc<Vec<f32>>),
 }
 
 /// A copy of a version with all optimizer state, to be written elsewhere while training goes on.
@@ -57,7 +77,7 @@ pub(crate) struct Cut {
     pub(crate) home: Hands,
 }
 
-/// The sending end of a shard's arithmetic thread.
+/// The sending end of a slice's arithmetic thread.
 #[derive(Clone)]
 pub(crate) struct Hands(SyncSender<Work>);
 
@@ -73,35 +93,52 @@ impl Hands {
     pub(crate) fn reuse(&self, pinned: Box<PinnedSlice>) {
         let _ = self.0.try_send(Work::Reuse(pinned));
     }
+
+    /// Ends the thread after what it was given before.
+    pub(super) fn end(&self) {
+        // A thread that is gone has ended.
+        let _ = self.0.send(Work::End);
+    }
 }
 
 /// The thread before it is started, so that the actor can hold its sending end.
-pub(crate) struct Arithmetic {
+pub(super) struct Arithmetic {
     slice: SliceId,
-    kernel: SliceKernel,
+    plan: SlicePlan,
+    /// `None` at a backup that was not copied yet.
+    kernel: Option<SliceKernel>,
     setting: Arc<Setting>,
     work: Receiver<Work>,
     hands: Hands,
     spare: Option<Box<PinnedSlice>>,
+    roots: BufferPool,
 }
 
 impl Arithmetic {
-    pub(crate) fn new(slice: SliceId, kernel: SliceKernel, setting: Arc<Setting>) -> (Self, Hands) {
+    pub(super) fn new(
+        slice: SliceId,
+        plan: SlicePlan,
+        kernel: Option<SliceKernel>,
+        setting: Arc<Setting>,
+    ) -> (Self, Hands) {
         let (sender, work) = sync_channel(QUEUE);
         let hands = Hands(sender);
+        let roots = BufferPool::new(ROOTS * plan.values().len() * size_of::<f32>());
         let arithmetic = Self {
             slice,
+            plan,
             kernel,
             setting,
             work,
             hands: hands.clone(),
             spare: None,
+            roots,
         };
         (arithmetic, hands)
     }
 
-    /// Starts the thread; it lives as long as the process.
-    pub(crate) fn start(self, shard: Addr<ShardActor>) -> std::io::Result<()> {
+    /// Starts the thread; it lives until it is ended.
+    pub(super) fn start(self, shard: Addr<ShardActor>) -> std::io::Result<()> {
         let name = format!("slice-{}", self.slice);
         let run = move || self.run(&shard);
         thread::Builder::new().name(name).spawn(run).map(drop)
@@ -109,42 +146,60 @@ impl Arithmetic {
 
     fn run(mut self, shard: &Addr<ShardActor>) {
         while let Ok(work) = self.work.recv() {
-            match work {
+            let answer = match work {
                 Work::Combine {
                     step,
                     nodes,
                     weight,
-                } => {
-                    let stats = self.combine(step, &nodes, weight);
-                    drop(nodes);
-                    shard.do_send(Kernel(Answer::Combined(step, stats)));
+                } => Answer::Combined(step, self.combine(step, &nodes, weight)),
+                Work::Load { step, root } => {
+                    self.kernel().load(step, &root);
+                    continue;
                 }
-                Work::Apply { step, action } => {
-                    let answer = self.apply(step, action);
-                    shard.do_send(Kernel(answer));
-                }
+                Work::Root(step) => Answer::Root(step, self.root(step)),
+                Work::Apply { step, action } => self.apply(step, action),
                 Work::Cut(step) => {
                     let cut = self.cut(step);
                     self.setting.outside.keep(cut);
+                    continue;
                 }
-                Work::Reuse(pinned) => self.spare = Some(pinned),
-            }
+                Work::Copy(step) => Answer::Copied(self.cut(step)),
+                Work::Take { step, tensors } => self.take(step, &tensors),
+                Work::Reuse(pinned) => {
+                    self.spare = Some(pinned);
+                    continue;
+                }
+                Work::End => return,
+            };
+            shard.do_send(Kernel(answer));
         }
+    }
+
+    fn kernel(&mut self) -> &mut SliceKernel {
+        let kernel = self.kernel.as_mut();
+        kernel.expect("a backup takes a copy before it is given anything else")
     }
 
     fn combine(&mut self, step: Step, nodes: &[(Node, SharedValues)], weight: f64) -> BlockStats {
         let nodes: Vec<(Node, &[f32])> = nodes.iter().map(|(node, v)| (*node, &**v)).collect();
         let with_samples = self.setting.rules.sampling.with_samples(step);
-        self.kernel.combine(step, &nodes, &with_samples, weight)
+        self.kernel().combine(step, &nodes, &with_samples, weight)
+    }
+
+    fn root(&mut self, step: Step) -> SharedValues {
+        let mut copy = self.roots.take(self.plan.values().len());
+        copy.copy_from_slice(self.kernel().root(step));
+        copy.share()
     }
 
     fn apply(&mut self, step: Step, action: Action) -> Answer {
+        let kernel = self.kernel();
         let applied = match action {
-            Action::Apply { scale } => self.kernel.apply(step, scale),
-            Action::Skip => self.kernel.skip(step),
+            Action::Apply { scale } => kernel.apply(step, scale),
+            Action::Skip => kernel.skip(step),
             Action::Halt => unreachable!("a halted step is not applied"),
         };
-        let weights = self.kernel.weights(applied.version);
+        let weights = kernel.weights(applied.version);
         let weights = Arc::clone(weights.expect("the newest version is live"));
         Answer::Applied {
             step,
@@ -154,15 +209,25 @@ impl Arithmetic {
     }
 
     fn cut(&mut self, step: Step) -> Cut {
-        assert_eq!(step, self.kernel.version(), "the newest version is cut");
         let mut pinned = self.spare.take().unwrap_or_default();
-        self.kernel.pin(&mut pinned);
+        let kernel = self.kernel();
+        assert_eq!(step, kernel.version(), "the newest version is copied");
+        kernel.pin(&mut pinned);
+        let digests = kernel.digests().to_vec();
         Cut {
             slice: self.slice,
             step,
             pinned,
-            digests: self.kernel.digests().to_vec(),
+            digests,
             home: self.hands.clone(),
         }
+    }
+
+    fn take(&mut self, step: Step, tensors: &[SharedValues]) -> Answer {
+        let kernel = kernel_of(self.plan.clone(), step, tensors);
+        let weights = kernel.weights(step);
+        let weights = Arc::clone(weights.expect("the newest version is live"));
+        self.kernel = Some(kernel);
+        Answer::Taken(step, weights)
     }
 }

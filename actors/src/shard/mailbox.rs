@@ -1,13 +1,14 @@
 //! What a slice's actor is told, and by whom.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use actix::{AsyncContext, Context, Handler, Message};
-use resilin_core::LinkId;
+use actix::{ActorContext, AsyncContext, Context, Handler, Message};
 use resilin_core::frame::DataHeader;
-use resilin_core::machine::shard::{Event, Push, Shard};
+use resilin_core::machine::shard::{Assigned, Event, Push, Shard};
 use resilin_core::message::{ShardOrder, SliceSays, WorkerAsks};
 use resilin_core::tree::Node;
+use resilin_core::{LinkId, View};
 
 use super::actor::ShardActor;
 use super::kernel::Answer;
@@ -60,6 +61,16 @@ pub(crate) struct Slice(pub(crate) SliceSays);
 #[rtype(result = "()")]
 pub(crate) struct Order(pub(crate) ShardOrder);
 
+/// The slice has another view.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct Viewed(pub(crate) View, pub(crate) Assigned);
+
+/// The replica is no more.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct End;
+
 /// The arithmetic thread answers.
 #[derive(Message)]
 #[rtype(result = "()")]
@@ -71,7 +82,7 @@ impl Handler<Begin> for ShardActor {
     fn handle(&mut self, _: Begin, context: &mut Context<Self>) {
         let mut effects = Vec::new();
         let rules = self.setting.rules.clone();
-        self.machine = Some(Shard::new(rules, self.origin, &mut effects));
+        self.machine = Some(Shard::begin(rules, self.origin, self.duty, &mut effects));
         self.carry_out(effects);
         context.notify(Tick);
     }
@@ -84,7 +95,7 @@ impl Handler<Arrived> for ShardActor {
         self.last_link = self.last_link.next();
         let expectation = link::Expectation {
             blocks: self.setting.rules.slices.range(self.origin.slice),
-            values: self.versions[&self.newest()].len(),
+            values: self.plan.values().len(),
             pool: self.pool.clone(),
         };
         actix::spawn(link::serve(
@@ -124,9 +135,7 @@ impl Handler<Pushed> for ShardActor {
             header,
             values,
         } = pushed;
-        self.last_tensor = self.last_tensor.next();
-        let tensor = self.last_tensor;
-        self.tensors.insert(tensor, values);
+        let tensor = self.hold(values);
         let push = Push {
             timeline: header.timeline,
             map: header.map,
@@ -168,11 +177,34 @@ impl Handler<Order> for ShardActor {
     }
 }
 
+impl Handler<Viewed> for ShardActor {
+    type Result = ();
+
+    fn handle(&mut self, Viewed(view, duty): Viewed, context: &mut Context<Self>) {
+        self.view = view;
+        self.event(Event::View { view, duty }, context);
+    }
+}
+
+impl Handler<End> for ShardActor {
+    type Result = ();
+
+    fn handle(&mut self, _: End, context: &mut Context<Self>) {
+        context.stop();
+    }
+}
+
 impl Handler<Kernel> for ShardActor {
     type Result = ();
 
     fn handle(&mut self, Kernel(answer): Kernel, context: &mut Context<Self>) {
         let event = match answer {
+            Answer::Root(step, root) => return self.root_copied(step, root),
+            Answer::Copied(cut) => return self.copied(cut),
+            Answer::Taken(step, weights) => {
+                self.versions = BTreeMap::from([(step, weights)]);
+                Event::Copied { step }
+            }
             Answer::Combined(step, stats) => Event::Combined {
                 step,
                 squares: stats.squares,
