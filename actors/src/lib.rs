@@ -8,6 +8,7 @@ mod clock;
 mod control;
 pub mod coordinator;
 mod exit;
+pub mod host;
 pub mod link;
 pub mod process;
 mod shard;

@@ -6,6 +6,7 @@ use std::panic;
 use std::thread;
 
 use resilin_checkpoint::OPENING_THREAD;
+use resilin_core::handshake::Token;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::exit::Exit;
@@ -100,4 +101,20 @@ impl Signals {
             _ = self.interrupt.recv() => {}
         }
     }
+}
+
+/// Other hosts may only come in with a token.
+pub(crate) fn check_exposure(address: &str, token: Option<&Token>) -> Result<(), Exit> {
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+    let host = host.trim_matches(['[', ']']);
+    let local = host == "localhost"
+        || host
+            .parse::<std::net::IpAddr>()
+            .is_ok_and(|ip| ip.is_loopback());
+    if local || token.is_some() {
+        return Ok(());
+    }
+    Err(Exit::Usage(format!(
+        "{address} can be reached from other hosts: give a token, or listen on 127.0.0.1"
+    )))
 }

@@ -74,9 +74,14 @@ pub enum Role {
     },
     /// Control connection of a shard process.
     Shard,
-    /// Votes and records between the processes that serve two slices.
+    /// Votes between the processes that serve two slices.
     ShardPeer {
         /// The slice that is dialled.
+        slice: SliceId,
+    },
+    /// Copies, roots and records from a slice's primary to its backup.
+    Backup {
+        /// The slice.
         slice: SliceId,
     },
     /// Checkpoint cuts and restores of a slice.

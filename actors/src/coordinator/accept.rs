@@ -29,7 +29,11 @@ async fn route(knock: Knock, common: &Common) {
             }
             None => refuse(knock, format!("there is no slice {slice} here")),
         },
-        role @ (Role::Shard | Role::ShardPeer { .. } | Role::Store { .. } | Role::Supervisor) => {
+        role @ (Role::Shard
+        | Role::ShardPeer { .. }
+        | Role::Backup { .. }
+        | Role::Store { .. }
+        | Role::Supervisor) => {
             refuse(knock, format!("role {role:?} is not served here"));
         }
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use resilin_checkpoint::{
     History, Newest, Opened as OpenedRun, Patience, Restored, Run, RunIdentity, StateDir,
 };
-use resilin_core::handshake::{Expected, Fingerprint, Token};
+use resilin_core::handshake::{Expected, Fingerprint};
 use resilin_core::job::Bits;
 use resilin_core::ledger::{Members, Record};
 use resilin_core::machine::Rules;
@@ -24,6 +24,7 @@ use super::announce::Announcement;
 use super::common::manifests;
 use crate::clock::unix_seconds;
 use crate::exit::Exit;
+use crate::process::check_exposure;
 
 /// A run that is ready to be served.
 pub(super) struct Opening {
@@ -147,22 +148,6 @@ fn check_numerics(bits: Bits) -> Result<Option<Fingerprint>, Exit> {
         }
         Bits::Off => Ok(None),
     }
-}
-
-/// Other hosts may only come in with a token.
-fn check_exposure(address: &str, token: Option<&Token>) -> Result<(), Exit> {
-    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
-    let host = host.trim_matches(['[', ']']);
-    let local = host == "localhost"
-        || host
-            .parse::<std::net::IpAddr>()
-            .is_ok_and(|ip| ip.is_loopback());
-    if local || token.is_some() {
-        return Ok(());
-    }
-    Err(Exit::Usage(format!(
-        "{address} can be reached from other hosts: give a token, or listen on 127.0.0.1"
-    )))
 }
 
 fn log_open(state: &StateDir) {

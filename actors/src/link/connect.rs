@@ -28,6 +28,19 @@ pub enum Address {
     Unix(PathBuf),
 }
 
+impl Address {
+    /// `address` as it is reached from another machine: a process that listens on all interfaces is
+    /// found at `host`, where something else of its machine was reached.
+    #[must_use]
+    pub fn on(address: &str, host: &str) -> String {
+        let (bound, port) = address.rsplit_once(':').unwrap_or_default();
+        match bound.trim_matches(['[', ']']).parse::<std::net::IpAddr>() {
+            Ok(ip) if ip.is_unspecified() => format!("{host}:{port}"),
+            Ok(_) | Err(_) => address.into(),
+        }
+    }
+}
+
 impl From<&str> for Address {
     fn from(text: &str) -> Self {
         match text.strip_prefix("unix:") {

@@ -46,7 +46,7 @@ pub(super) async fn keep(dial: Dial, worker: Addr<WorkerActor>, hung_up: oneshot
 
 impl Dial {
     async fn forever(&self, worker: &Addr<WorkerActor>) {
-        let address = Address::from(self.address().as_str());
+        let address = Address::from(Address::on(&self.view.address, &self.host).as_str());
         let slice = self.view.slice;
         let mut backoff = Backoff::new(PAUSES.0, PAUSES.1, std::process::id().into());
         loop {
@@ -64,16 +64,6 @@ impl Dial {
                 Err(error) => tracing::debug!(%slice, %error, "a slice does not answer"),
             }
             tokio::time::sleep(duration(backoff.next_pause())).await;
-        }
-    }
-
-    /// A coordinator that listens on all interfaces is reached where the control link reached it.
-    fn address(&self) -> String {
-        let (host, port) = self.view.address.rsplit_once(':').unwrap_or_default();
-        let host = host.trim_matches(['[', ']']);
-        match host.parse::<std::net::IpAddr>() {
-            Ok(ip) if ip.is_unspecified() => format!("{}:{port}", self.host),
-            Ok(_) | Err(_) => self.view.address.clone(),
         }
     }
 
