@@ -8,8 +8,8 @@ use resilin_actors::Exit;
 use resilin_learn::registry::Registry;
 
 use crate::commands::{
-    audit, bench, chaos, checkpoints, coordinator, drain, events, reference, replay, scale, status,
-    stop, train, worker,
+    audit, bench, chaos, checkpoints, coordinator, drain, events, reference, replay, scale, shard,
+    status, stop, train, worker,
 };
 use crate::{log, print};
 
@@ -32,6 +32,7 @@ enum Command {
     Train(train::Train),
     Coordinator(coordinator::Coordinator),
     Worker(worker::Worker),
+    Shard(shard::Shard),
     Status(status::Status),
     Events(events::Events),
     Scale(scale::Scale),
@@ -56,6 +57,7 @@ pub(crate) fn run(registry: Arc<Registry>) -> Result<(), Exit> {
         Command::Train(train) => train.run(&registry),
         Command::Coordinator(coordinator) => coordinator.run(&registry),
         Command::Worker(worker) => worker.run(registry),
+        Command::Shard(shard) => shard.run(registry),
         Command::Status(status) => status.run(),
         Command::Events(events) => events.run(),
         Command::Scale(scale) => scale.run(),

@@ -103,6 +103,8 @@ pub(crate) const RUNS: &[u8] = b"r/";
 /// Which record of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
+    /// The newest branch.
+    Branch,
     /// Commit records of checkpoints.
     Commit,
     /// The run record.
@@ -116,6 +118,7 @@ pub(crate) enum Kind {
 impl Kind {
     fn byte(self) -> u8 {
         match self {
+            Self::Branch => b'b',
             Self::Commit => b'c',
             Self::Info => b'i',
             Self::Timeline => b't',

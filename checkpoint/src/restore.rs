@@ -83,8 +83,19 @@ pub(crate) fn load(
 }
 
 pub(crate) fn newest(run: &Run) -> Result<Newest> {
+    good(run, run.commits()?)
+}
+
+pub(crate) fn at(run: &Run, step: Step) -> Result<Option<Restored>> {
+    let mut commits = run.commits()?;
+    commits.retain(|commit| commit.step == step);
+    Ok(good(run, commits)?.restored)
+}
+
+/// The last good one of these, and the later ones.
+fn good(run: &Run, commits: Vec<CommitRecord>) -> Result<Newest> {
     let mut skipped = Vec::new();
-    for commit in run.commits()?.into_iter().rev() {
+    for commit in commits.into_iter().rev() {
         let path = run.path().join(&commit.directory);
         match check_committed(run.state().files(), &path, &commit, Depth::Digests) {
             Ok(manifest) => {

@@ -16,7 +16,7 @@ use crate::history::History;
 use crate::ledger::Ledger;
 use crate::line::LedgerMark;
 use crate::records::{Batch, Kind, parse, run_key, view_key};
-use crate::restore::{self, Newest};
+use crate::restore::{self, Newest, Restored};
 use crate::retention::{self, Pruned};
 use crate::save::{Save, Set};
 use crate::shared::Shared;
@@ -130,6 +130,14 @@ impl Run {
         restore::newest(self)
     }
 
+    /// The newest good checkpoint of this step.
+    ///
+    /// # Errors
+    /// The record store's; a damaged checkpoint is passed over, not an error.
+    pub fn at(&self, step: Step) -> Result<Option<Restored>> {
+        restore::at(self, step)
+    }
+
     /// Deletes all but the newest `keep` good checkpoints (at least one is always kept). Damaged
     /// ones are never counted.
     ///
@@ -173,14 +181,40 @@ impl Run {
         Ok(timeline)
     }
 
-    /// Makes a slice's view durable, before anyone is told (PROTOCOL 3).
+    /// Makes views of the newest branch durable, before anyone is told (PROTOCOL 3): all or none.
     ///
     /// # Errors
-    /// The record store's: the view must then not be used.
-    pub fn set_view<V: Serialize>(&self, slice: SliceId, view: &V) -> Result<()> {
+    /// The record store's: the views must then not be used.
+    pub fn set_views<V: Serialize>(&self, views: &BTreeMap<SliceId, V>) -> Result<()> {
         let mut batch = Batch::default();
-        batch.put(view_key(self.directory(), slice), view)?;
+        for (slice, view) in views {
+            batch.put(view_key(self.directory(), *slice), view)?;
+        }
         self.state().apply(&batch)
+    }
+
+    /// Makes a branch durable, before anyone is told: its timeline is issued with it, and views of
+    /// the one before are gone (PROTOCOL 2, 4).
+    ///
+    /// # Errors
+    /// The record store's: the branch must then not be used.
+    pub fn set_branch<B: Serialize>(&self, timeline: Timeline, branch: &B) -> Result<()> {
+        let mut batch = Batch::default();
+        for (key, _) in self.state().scan(&run_key(self.directory(), Kind::View))? {
+            batch.remove(key);
+        }
+        batch.put(run_key(self.directory(), Kind::Timeline), &timeline)?;
+        batch.put(run_key(self.directory(), Kind::Branch), branch)?;
+        self.state().apply(&batch)
+    }
+
+    /// The durable branch; none at a first start, and after the records were rebuilt.
+    ///
+    /// # Errors
+    /// The record store's.
+    pub fn branch<B: DeserializeOwned>(&self) -> Result<Option<B>> {
+        let key = run_key(self.directory(), Kind::Branch);
+        self.state().get(&key)
     }
 
     /// The durable views by slice; none after the records were rebuilt.

@@ -10,6 +10,7 @@ pub(crate) mod events;
 pub(crate) mod reference;
 pub(crate) mod replay;
 pub(crate) mod scale;
+pub(crate) mod shard;
 pub(crate) mod status;
 pub(crate) mod stop;
 pub(crate) mod train;

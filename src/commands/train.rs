@@ -94,6 +94,8 @@ impl Train {
             coordinator: self.coordinator_arguments()?,
             first_start: self.fresh.then(|| "--fresh".into()).into_iter().collect(),
             worker: self.worker_arguments()?,
+            shard: self.shard_arguments()?,
+            shard_processes: job.cluster.shard_processes,
             token: self.token_file.as_deref().map(secret).transpose()?,
             restarts: failure.restarts,
             window: failure.restart_window,
@@ -119,6 +121,12 @@ impl Train {
         let mut arguments = vec!["worker".to_owned()];
         let data = self.job.data.as_deref().map(utf8).transpose()?;
         option(&mut arguments, "--data", data);
+        self.token_argument(&mut arguments)?;
+        Ok(arguments)
+    }
+
+    fn shard_arguments(&self) -> Result<Vec<String>, Exit> {
+        let mut arguments = vec!["shard".to_owned()];
         self.token_argument(&mut arguments)?;
         Ok(arguments)
     }

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use resilin_core::handshake::{Refusal, RefusalCode, Role};
+use resilin_core::handshake::{Refusal, RefusalCode, Role as Link};
+use resilin_core::machine::fleet::Role;
 
 use super::common::Common;
-use super::fleet;
+use super::{fleet, store};
 use crate::link::{Knock, Listener};
 use crate::shard;
 
@@ -16,24 +17,31 @@ pub(super) async fn accept(mut listener: Listener, common: Arc<Common>) {
     }
 }
 
-async fn route(knock: Knock, common: &Common) {
+async fn route(knock: Knock, common: &Arc<Common>) {
     let peers = common.peers();
     match knock.hello.role {
-        Role::Worker => {
+        Link::Worker => {
             // A closed mailbox is the end of the process.
-            let _ = peers.fleet.send(fleet::Arrived(knock)).await;
+            let _ = peers.fleet.send(fleet::Arrived(knock, Role::Worker)).await;
         }
-        Role::WorkerData { slice } => match peers.shards.get(&slice) {
+        Link::Shard if common.task.job.cluster.shard_processes > 0 => {
+            let _ = peers.fleet.send(fleet::Arrived(knock, Role::Host)).await;
+        }
+        Link::Shard => {
+            let text = "the run keeps its shards in the coordinator; set [cluster] \
+                        shard_processes to have them in processes of their own";
+            refuse(knock, text.into());
+        }
+        Link::Store { slice } => {
+            actix::spawn(store::serve(knock, slice, Arc::clone(common)));
+        }
+        Link::WorkerData { slice } => match peers.shards.get(&slice) {
             Some(shard) => {
                 let _ = shard.send(shard::Arrived(knock)).await;
             }
             None => refuse(knock, format!("there is no slice {slice} here")),
         },
-        role @ (Role::Shard
-        | Role::ShardPeer { .. }
-        | Role::Backup { .. }
-        | Role::Store { .. }
-        | Role::Supervisor) => {
+        role @ (Link::ShardPeer { .. } | Link::Backup { .. } | Link::Supervisor) => {
             refuse(knock, format!("role {role:?} is not served here"));
         }
     }

@@ -4,15 +4,17 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use actix::Addr;
+use resilin_checkpoint::Run;
+use resilin_core::SliceId;
 use resilin_core::handshake::Expected;
 use resilin_core::machine::Rules;
-use resilin_core::{MapNumber, SliceId, Timeline};
+use resilin_core::message::Branch;
 use resilin_learn::dataset::Manifest;
 use resilin_learn::task::Task;
 
 use super::fleet::FleetActor;
 use super::job::JobActor;
-use super::store::StoreActor;
+use super::store::{Source, StoreActor};
 use crate::clock::Clock;
 use crate::shard::ShardActor;
 
@@ -29,8 +31,14 @@ pub(super) struct Common {
     pub(super) task: Arc<Task>,
     pub(super) rules: Rules,
     pub(super) expected: Expected,
-    pub(super) timeline: Timeline,
-    pub(super) map: MapNumber,
+    /// This life of the coordinator.
+    pub(super) reign: u64,
+    /// The branch at its start.
+    pub(super) branch: Branch,
+    /// For the store actor, and for reading checkpoints beside it.
+    pub(super) run: Run,
+    /// What shard processes restore from.
+    pub(super) source: Source,
     pub(super) clock: Clock,
     pub(super) peers: OnceLock<Peers>,
 }

@@ -5,14 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{Actor, Addr, AsyncContext, Context, Handler, Message, ResponseFuture, WrapFuture};
+use resilin_core::frame::FrameError;
 use resilin_core::machine::fleet::{Effect, Event, Fleet, Role};
-use resilin_core::message::{CoordinatorSays, Welcome, WorkerSays};
+use resilin_core::message::{
+    CoordinatorSays, HostSays, HostTold, HostWelcome, Welcome, WorkerSays,
+};
 use resilin_core::{Incarnation, LinkId};
 
 use super::common::Common;
 use super::job;
 use crate::clock::{Alarm, Tick};
-use crate::link::{Knock, LinkOptions, LinkSender, Received};
+use crate::link::{ControlMessage, Knock, LinkOptions, LinkSender, Received};
 
 /// Time for the last words on a link before it is closed.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -29,7 +32,7 @@ pub(super) struct FleetActor {
 impl FleetActor {
     pub(super) fn new(common: Arc<Common>) -> Self {
         Self {
-            machine: Fleet::new(common.timeline.reign, common.rules.lease),
+            machine: Fleet::new(common.reign, common.rules.lease),
             common,
             alarm: Alarm::default(),
             links: BTreeMap::new(),
@@ -49,9 +52,8 @@ impl FleetActor {
                 Effect::Close(link) => self.close(link),
                 Effect::Member(member) => news.push(job::FromFleet::Member(member)),
                 Effect::Host(host) => news.push(job::FromFleet::Host(host)),
-                Effect::WelcomeHost(link, _) | Effect::SendHost(link, _) => {
-                    unreachable!("no host is let in on link {link}")
-                }
+                Effect::WelcomeHost(link, incarnation) => self.welcome_host(link, incarnation),
+                Effect::SendHost(link, told) => self.send(link, &told),
             }
         }
         self.tell_job(news, context);
@@ -79,6 +81,17 @@ impl FleetActor {
             incarnation,
             run: self.common.rules.run,
             job: self.common.task.effective.toml(),
+        };
+        self.send(link, &welcome);
+    }
+
+    fn welcome_host(&self, link: LinkId, incarnation: Incarnation) {
+        let described = self.common.task.split.described();
+        let welcome = HostWelcome {
+            incarnation,
+            run: self.common.rules.run,
+            job: self.common.task.effective.toml(),
+            rows: serde_json::to_string(&described).expect("manifests have string keys only"),
         };
         self.send(link, &welcome);
     }
@@ -111,22 +124,30 @@ impl Actor for FleetActor {
     }
 }
 
-/// A worker knocks for a control link.
+/// A worker or a host knocks for a control link.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(super) struct Arrived(pub(super) Knock);
+pub(super) struct Arrived(pub(super) Knock, pub(super) Role);
 
 #[derive(Message)]
 #[rtype(result = "()")]
 struct Opened {
     link: LinkId,
     name: String,
+    role: Role,
+    before: Option<Incarnation>,
     sender: LinkSender,
 }
 
 #[derive(Message)]
 #[rtype(result = "()")]
-struct Said(LinkId, WorkerSays);
+struct Said(LinkId, Says);
+
+/// What a member says.
+enum Says {
+    Worker(WorkerSays),
+    Host(HostSays),
+}
 
 #[derive(Message)]
 #[rtype(result = "()")]
@@ -142,6 +163,11 @@ pub(super) struct Say(pub(super) Incarnation, pub(super) CoordinatorSays);
 #[rtype(result = "()")]
 pub(super) struct Fence(pub(super) Incarnation, pub(super) String);
 
+/// The job has something to say to a host.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct Tell(pub(super) Incarnation, pub(super) HostTold);
+
 /// Answered once everything said so far has left this process, or had time to.
 #[derive(Message)]
 #[rtype(result = "()")]
@@ -150,11 +176,12 @@ pub(super) struct Flush;
 impl Handler<Arrived> for FleetActor {
     type Result = ();
 
-    fn handle(&mut self, Arrived(knock): Arrived, context: &mut Context<Self>) {
+    fn handle(&mut self, Arrived(knock, role): Arrived, context: &mut Context<Self>) {
         self.last_link = self.last_link.next();
         let serve = serve(
             self.last_link,
             knock,
+            role,
             Arc::clone(&self.common),
             context.address(),
         );
@@ -166,13 +193,19 @@ impl Handler<Opened> for FleetActor {
     type Result = ();
 
     fn handle(&mut self, opened: Opened, context: &mut Context<Self>) {
-        let Opened { link, name, sender } = opened;
+        let Opened {
+            link,
+            name,
+            role,
+            before,
+            sender,
+        } = opened;
         self.links.insert(link, sender);
         let joined = Event::Joined {
             link,
             name,
-            role: Role::Worker,
-            before: None,
+            role,
+            before,
         };
         self.event(joined, context);
     }
@@ -182,7 +215,11 @@ impl Handler<Said> for FleetActor {
     type Result = ();
 
     fn handle(&mut self, Said(link, says): Said, context: &mut Context<Self>) {
-        self.event(Event::Said(link, says), context);
+        let event = match says {
+            Says::Worker(says) => Event::Said(link, says),
+            Says::Host(says) => Event::HostSaid(link, says),
+        };
+        self.event(event, context);
     }
 }
 
@@ -208,6 +245,14 @@ impl Handler<Fence> for FleetActor {
 
     fn handle(&mut self, Fence(incarnation, cause): Fence, context: &mut Context<Self>) {
         self.event(Event::Fence(incarnation, cause), context);
+    }
+}
+
+impl Handler<Tell> for FleetActor {
+    type Result = ();
+
+    fn handle(&mut self, Tell(host, told): Tell, context: &mut Context<Self>) {
+        self.event(Event::Tell(host, told), context);
     }
 }
 
@@ -238,19 +283,31 @@ impl Handler<Flush> for FleetActor {
 }
 
 /// The life of one control link: let in, heard until it ends.
-async fn serve(link: LinkId, knock: Knock, common: Arc<Common>, fleet: Addr<FleetActor>) {
-    let name = knock.name().to_owned();
+async fn serve(
+    link: LinkId,
+    knock: Knock,
+    role: Role,
+    common: Arc<Common>,
+    fleet: Addr<FleetActor>,
+) {
+    let (name, before) = (knock.name().to_owned(), knock.hello.incarnation);
     let admitted = knock.admit(&common.expected, LinkOptions::control()).await;
     let Ok((sender, mut inbox)) = admitted.map(crate::link::Link::split) else {
         return;
     };
-    let opened = Opened { link, name, sender };
+    let opened = Opened {
+        link,
+        name,
+        role,
+        before,
+        sender,
+    };
     if fleet.send(opened).await.is_err() {
         return;
     }
     let cause = loop {
         match inbox.next().await {
-            Received::Control(message) => match message.decode() {
+            Received::Control(message) => match decode(&message, role) {
                 Ok(says) => {
                     if fleet.send(Said(link, says)).await.is_err() {
                         return;
@@ -265,4 +322,11 @@ async fn serve(link: LinkId, knock: Knock, common: Arc<Common>, fleet: Addr<Flee
     tracing::debug!(link = link.0, cause, "a control link ended");
     // A closed mailbox is the end of the process.
     let _ = fleet.send(Gone(link)).await;
+}
+
+fn decode(message: &ControlMessage, role: Role) -> Result<Says, FrameError> {
+    match role {
+        Role::Worker => message.decode().map(Says::Worker),
+        Role::Host => message.decode().map(Says::Host),
+    }
 }

@@ -9,10 +9,10 @@ use actix_web::http::header::AUTHORIZATION;
 use actix_web::middleware::{Next, from_fn};
 use actix_web::web::{Data, Json, JsonConfig};
 use actix_web::{App, HttpResponse, HttpServer, ResponseError, web};
-use resilin_core::Incarnation;
 use resilin_core::fact::Dated;
 use resilin_core::handshake::Token;
 use resilin_core::machine::job::{Command, Status};
+use resilin_core::{Incarnation, Step};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -93,6 +93,7 @@ impl Bound {
                 .route("/v1/status", web::get().to(status))
                 .route("/v1/report", web::get().to(report))
                 .route("/v1/scale", web::post().to(scale))
+                .route("/v1/reshard", web::post().to(reshard))
                 .route("/v1/drain", web::post().to(drain))
                 .route("/v1/stop", web::post().to(stop))
                 .default_service(web::to(|| async {
@@ -131,6 +132,13 @@ enum Refused {
     NoWorker(String),
     #[error("{0} workers are more than [cluster] max_workers {1}; ask for at most {1}")]
     TooMany(u32, u32),
+    #[error(
+        "the run keeps its shards in the coordinator; only shards in processes of their own can \
+         change ([cluster] shard_processes)"
+    )]
+    Inside,
+    #[error("{0} shards cannot be; ask for 1 to 256")]
+    Shards(u16),
     #[error("the body is not what is expected: {0}")]
     Unreadable(String),
     #[error("the run has no report yet")]
@@ -145,7 +153,9 @@ impl ResponseError for Refused {
         match self {
             Self::Unauthorized => StatusCode::UNAUTHORIZED,
             Self::Unknown | Self::NoWorker(_) | Self::NoReport => StatusCode::NOT_FOUND,
-            Self::Unreadable(_) | Self::TooMany(..) => StatusCode::BAD_REQUEST,
+            Self::Unreadable(_) | Self::TooMany(..) | Self::Inside | Self::Shards(_) => {
+                StatusCode::BAD_REQUEST
+            }
             Self::Ending => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
@@ -225,6 +235,24 @@ async fn scale(desk: Data<Desk>, scale: Json<Scale>) -> Result<HttpResponse, Ref
         return Err(Refused::TooMany(scale.workers, most));
     }
     command(&desk, Command::Scale(scale.workers)).await
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Reshard {
+    shards: u16,
+    at: Option<Step>,
+}
+
+async fn reshard(desk: Data<Desk>, reshard: Json<Reshard>) -> Result<HttpResponse, Refused> {
+    let Reshard { shards, at } = reshard.into_inner();
+    if desk.common.task.job.cluster.shard_processes == 0 {
+        return Err(Refused::Inside);
+    }
+    if !(1..=256).contains(&shards) {
+        return Err(Refused::Shards(shards));
+    }
+    command(&desk, Command::Reshard { shards, at }).await
 }
 
 #[derive(Deserialize)]

@@ -47,7 +47,13 @@ impl Outside for Inside {
     fn has(&self, _: SliceId, _: Step) {}
 
     fn keep(&self, cut: Cut) {
-        self.0.peers().store.do_send(store::Part(cut));
+        self.0.peers().store.do_send(store::Part {
+            branch: self.0.branch,
+            slice: cut.slice,
+            step: cut.step,
+            digests: cut.digests.clone(),
+            copy: store::Copy::Inside(Box::new(cut)),
+        });
     }
 }
 
@@ -55,7 +61,7 @@ impl Outside for Inside {
 pub(super) fn start(
     common: &Arc<Common>,
     kernels: BTreeMap<SliceId, SliceKernel>,
-    views: &BTreeMap<SliceId, SliceView>,
+    views: &[SliceView],
 ) -> io::Result<BTreeMap<SliceId, Addr<ShardActor>>> {
     let cluster = &common.task.job.cluster;
     let setting = Arc::new(Setting {
@@ -67,12 +73,12 @@ pub(super) fn start(
         outside: Box::new(Inside(Arc::clone(common))),
     });
     let mut shards = BTreeMap::new();
-    for (slice, kernel) in kernels {
+    for ((slice, kernel), view) in kernels.into_iter().zip(views) {
         let origin = Origin {
             slice,
-            timeline: common.timeline,
-            map: common.map,
-            view: views[&slice].view,
+            timeline: common.branch.timeline,
+            map: common.branch.map,
+            view: view.view,
             step: kernel.version(),
         };
         let seat = Seat {

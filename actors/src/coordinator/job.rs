@@ -76,8 +76,15 @@ impl JobActor {
                     fleet.do_send(fleet::Fence(incarnation, cause));
                 }
                 job::Effect::Order(order) => self.order(order),
-                job::Effect::Host(..) | job::Effect::KeepBranch(_) | job::Effect::KeepViews(_) => {
-                    unreachable!("slices live in this process")
+                job::Effect::Host(host, told) => {
+                    self.common.peers().fleet.do_send(fleet::Tell(host, told));
+                }
+                job::Effect::KeepBranch(branch) => {
+                    self.append(std::mem::take(&mut records));
+                    self.common.peers().store.do_send(store::KeepBranch(branch));
+                }
+                job::Effect::KeepViews(views) => {
+                    self.common.peers().store.do_send(store::KeepViews(views));
                 }
                 job::Effect::Append(record) => records.push(record),
                 job::Effect::Saver(event) => for_saver.push(event),
@@ -191,6 +198,11 @@ pub(super) struct FromShard(pub(super) ShardReport);
 #[rtype(result = "()")]
 pub(super) struct FromStore(pub(super) saver::Event);
 
+/// What became of a branch or of views that were to be kept.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct Kept(pub(super) job::Event);
+
 /// What `Close` asked for is durable.
 #[derive(Message)]
 #[rtype(result = "()")]
@@ -260,6 +272,16 @@ impl Handler<FromStore> for JobActor {
     fn handle(&mut self, FromStore(event): FromStore, context: &mut Context<Self>) {
         let now = self.common.clock.now();
         self.saver_event(now, event);
+        self.arm(context, now);
+    }
+}
+
+impl Handler<Kept> for JobActor {
+    type Result = ();
+
+    fn handle(&mut self, Kept(event): Kept, context: &mut Context<Self>) {
+        let now = self.common.clock.now();
+        self.job_event(now, event);
         self.arm(context, now);
     }
 }

@@ -11,6 +11,7 @@ mod fleet;
 mod http;
 mod inside;
 mod job;
+mod lineage;
 mod notes;
 mod opening;
 mod report;

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use resilin_checkpoint::{
     History, Newest, Opened as OpenedRun, Patience, Restored, Run, RunIdentity, StateDir,
 };
+use resilin_core::Step;
 use resilin_core::handshake::{Expected, Fingerprint};
 use resilin_core::job::Bits;
 use resilin_core::ledger::{Members, Record};
 use resilin_core::machine::Rules;
 use resilin_core::machine::job::Metrics;
-use resilin_core::{SliceId, Step, Timeline};
+use resilin_core::message::Branch;
 use resilin_learn::dataset::Manifest;
-use resilin_learn::kernel::{SliceKernel, chain_line};
 use resilin_learn::numerics;
 use resilin_learn::registry::Registry;
 use resilin_learn::task::Task;
@@ -22,6 +22,7 @@ use resilin_learn::task::Task;
 use super::Options;
 use super::announce::Announcement;
 use super::common::manifests;
+use super::lineage::{self, Lineage};
 use crate::clock::unix_seconds;
 use crate::exit::Exit;
 use crate::process::check_exposure;
@@ -34,11 +35,9 @@ pub(super) struct Opening {
     pub(super) state: StateDir,
     pub(super) state_path: PathBuf,
     pub(super) run: Run,
-    pub(super) timeline: Timeline,
-    pub(super) base: Step,
+    pub(super) reign: u64,
+    pub(super) lineage: Lineage,
     pub(super) durable: Option<Step>,
-    pub(super) kernels: BTreeMap<SliceId, SliceKernel>,
-    pub(super) superseded: BTreeMap<Step, [u8; 32]>,
     pub(super) metrics: BTreeMap<Step, Metrics>,
     pub(super) members: Members,
     pub(super) expected: Expected,
@@ -95,23 +94,19 @@ pub(super) fn open(options: Options, registry: &Registry) -> Result<Opened, Exit
             report,
         }));
     }
-    let timeline = run.next_timeline()?;
-    let rules = task.rules(cluster.shards);
-    let base = restored.as_ref().map_or(Step(0), |r| r.manifest.step);
-    let kernels = kernels(&task, &rules, restored.as_ref())?;
-    let chain = chain_line(kernels.values().flat_map(SliceKernel::digests));
-    if restored.as_ref().is_some_and(|r| r.manifest.chain != chain) {
-        let text = format!(
-            "the checkpoint of step {base} has another chain line than its weights; remove it"
-        );
-        return Err(Exit::Damaged(text));
-    }
     let job = Record::Job {
         rows: task.sampling.rows(),
         job: task.effective.bare(),
     };
-    begin_branch(&run, job, timeline, base, chain)?;
+    run.append(&[Record::Start { reign }, job])?;
+    let rules = task.rules(cluster.shards);
+    let durable = restored.as_ref().map(|restored| restored.manifest.step);
+    let lineage = match cluster.shard_processes {
+        0 => lineage::inside(&run, &task, &rules, restored.as_ref())?,
+        _ => lineage::outside(&run, &task, &rules, durable)?,
+    };
     let history = run.history()?;
+    let Branch { timeline, base, .. } = lineage.branch;
     tracing::info!(step = base.0, %timeline, run = %rules.run, "run opened");
     Ok(Opened::Ready(Box::new(Opening {
         expected: Expected {
@@ -120,16 +115,14 @@ pub(super) fn open(options: Options, registry: &Registry) -> Result<Opened, Exit
             numerics,
             data: Some(Fingerprint(task.data_digest())),
         },
-        durable: restored.map(|restored| restored.manifest.step),
+        durable,
+        rules: task.rules(lineage.branch.shards),
         task,
-        rules,
+        reign,
+        lineage,
         state,
         state_path: options.state,
         run,
-        timeline,
-        base,
-        kernels,
-        superseded: history.lines_after(base),
         metrics: metrics(&history),
         members: history.members(),
         listen,
@@ -228,61 +221,6 @@ fn newest(run: &Run, task: &Task) -> Result<Option<Restored>, Exit> {
 /// What makes rows the same, whatever files they came from.
 fn digests(manifests: &[Manifest]) -> Vec<&str> {
     manifests.iter().map(|rows| rows.digest.as_str()).collect()
-}
-
-fn kernels(
-    task: &Task,
-    rules: &Rules,
-    restored: Option<&Restored>,
-) -> Result<BTreeMap<SliceId, SliceKernel>, Exit> {
-    let initial = match restored {
-        Some(_) => Vec::new(),
-        None => task.initial_weights(),
-    };
-    let mut kernels = BTreeMap::new();
-    for slice in rules.slices.ids() {
-        let plan = task.slice_plan(rules.slices.range(slice));
-        let kernel = match restored {
-            None => {
-                let weights = initial[plan.values()].to_vec();
-                SliceKernel::new(plan, weights)
-            }
-            Some(restored) => {
-                let tensors = restored.load(plan.blocks.clone())?;
-                let step = restored.manifest.step;
-                SliceKernel::restore(plan, step, |name, _range, out| {
-                    let found = tensors.iter().find(|(stored, _)| stored == name);
-                    let lacks = || Exit::Damaged(format!("the checkpoint has no tensor {name}"));
-                    let (_, values) = found.ok_or_else(lacks)?;
-                    out.copy_from_slice(values);
-                    Ok::<(), Exit>(())
-                })?
-            }
-        };
-        kernels.insert(slice, kernel);
-    }
-    Ok(kernels)
-}
-
-fn begin_branch(
-    run: &Run,
-    job: Record,
-    timeline: Timeline,
-    base: Step,
-    chain: [u8; 32],
-) -> Result<(), Exit> {
-    let reign = timeline.reign;
-    let mut records = vec![
-        Record::Start { reign },
-        job,
-        Record::Rollback { timeline, base },
-    ];
-    if base == Step(0) {
-        records.push(Record::Initial { timeline, chain });
-    }
-    run.append(&records)?;
-    run.sync_ledger()?;
-    Ok(())
 }
 
 /// The scores of versions up to the base.

@@ -1,14 +1,15 @@
 //! The living half: starts the actors, opens the ports, and waits for the end.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU16;
 use std::sync::{Arc, OnceLock};
 
 use actix::{Actor, Arbiter};
 use resilin_checkpoint::StateDir;
 use resilin_core::job::Bits;
-use resilin_core::machine::job::{Command, Outcome, Settings};
-use resilin_core::message::{Branch, SliceView};
-use resilin_core::{MapNumber, SliceId, View};
+use resilin_core::machine::job::{Command, HostSettings, Outcome, Settings};
+use resilin_core::message::SliceView;
+use resilin_core::{SliceId, View};
 use resilin_learn::kernel::hex;
 use tokio::sync::oneshot;
 
@@ -17,17 +18,15 @@ use super::announce::{Announcement, Location};
 use super::common::{Common, Peers};
 use super::fleet::{self, FleetActor};
 use super::job::{self, JobActor, Operator};
+use super::lineage::Lineage;
 use super::opening::Opening;
-use super::store::StoreActor;
+use super::store::{Source, StoreActor};
 use super::{http, inside};
 use crate::clock::Clock;
 use crate::exit::Exit;
 use crate::link::{Address, ListenOptions, Listener};
 use crate::process::Signals;
 use crate::shard::Begin;
-
-/// The slice layout of a coordinator's life; it changes only with a restart so far (PROTOCOL 4).
-const MAP: MapNumber = MapNumber(1);
 
 /// Serves the run to its end.
 pub(super) fn serve(opening: Opening) -> Exit {
@@ -72,54 +71,62 @@ async fn serve_async(opening: Opening) -> Result<Exit, Exit> {
     Ok(exit(outcome, &common))
 }
 
-/// Makes a view for each slice and writes it down (PROTOCOL 3).
-fn views(opening: &Opening, address: &str) -> Result<BTreeMap<SliceId, SliceView>, Exit> {
-    let mut views = BTreeMap::new();
-    for slice in opening.rules.slices.ids() {
-        let view = SliceView {
-            slice,
-            view: View::first(opening.timeline.reign),
-            address: address.to_string(),
-            primary: None,
-            backup: None,
-        };
-        opening.run.set_view(slice, &view)?;
-        views.insert(slice, view);
+/// Who serves each slice: this process, under views that are written down now (PROTOCOL 3); or the
+/// shard processes that were written down before.
+fn views(opening: &Opening, address: &str) -> Result<Vec<SliceView>, Exit> {
+    if opening.lineage.kernels.is_empty() {
+        return Ok(opening.lineage.views.clone());
     }
-    Ok(views)
+    let view = |slice| SliceView {
+        slice,
+        view: View::first(opening.reign),
+        address: address.to_string(),
+        primary: None,
+        backup: None,
+    };
+    let slices = opening.lineage.kernels.keys();
+    let views: BTreeMap<SliceId, SliceView> = slices.map(|slice| (*slice, view(*slice))).collect();
+    opening.run.set_views(&views)?;
+    Ok(views.into_values().collect())
 }
 
 type Started = (Arc<Common>, oneshot::Receiver<Outcome>, StateDir);
 
 /// Starts all actors, each on a thread of its own, and introduces them to each other.
-fn start(opening: Opening, views: BTreeMap<SliceId, SliceView>) -> Result<Started, Exit> {
+fn start(opening: Opening, views: Vec<SliceView>) -> Result<Started, Exit> {
     let Opening {
         task,
         rules,
         state,
         run,
-        timeline,
-        base,
+        reign,
+        lineage,
         durable,
-        kernels,
-        superseded,
         metrics,
         members,
         expected,
         ..
     } = opening;
+    let Lineage {
+        branch,
+        kernels,
+        recorded,
+        chain,
+        superseded,
+        views: _,
+    } = lineage;
+    let cluster = &task.job.cluster;
+    let hosts = NonZeroU16::new(cluster.shard_processes).map(|processes| HostSettings {
+        processes: processes.get(),
+        replicas: cluster.replicas,
+    });
     let settings = Settings {
-        reign: timeline.reign,
-        branch: Branch {
-            timeline,
-            map: MAP,
-            shards: rules.slices.slices(),
-            base,
-        },
-        views: views.values().cloned().collect(),
-        hosts: None,
-        recorded: base,
-        chain: BTreeMap::new(),
+        reign,
+        branch,
+        views: views.clone(),
+        hosts,
+        recorded,
+        chain,
         superseded,
         bits: task.job.run.bits == Bits::On,
         metrics,
@@ -135,8 +142,10 @@ fn start(opening: Opening, views: BTreeMap<SliceId, SliceView>) -> Result<Starte
         task,
         rules,
         expected,
-        timeline,
-        map: MAP,
+        reign,
+        branch,
+        run,
+        source: Source::default(),
         clock: Clock::start(),
         peers: OnceLock::new(),
     });
@@ -154,7 +163,7 @@ fn start(opening: Opening, views: BTreeMap<SliceId, SliceView>) -> Result<Starte
     });
     let for_store = Arc::clone(&common);
     let store = StoreActor::start_in_arbiter(&Arbiter::new().handle(), move |_| {
-        StoreActor::new(for_store, run, durable)
+        StoreActor::new(for_store, durable)
     });
     let peers = Peers {
         fleet,

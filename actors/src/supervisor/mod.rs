@@ -1,6 +1,6 @@
-//! The supervisor of `resilin train`: starts a coordinator and workers as children, restarts what
-//! fails within the budget, keeps as many workers as the coordinator wants, and leaves no process
-//! behind.
+//! The supervisor of `resilin train`: starts a coordinator, shard processes and workers as
+//! children, restarts what fails within the budget, keeps as many workers as the coordinator wants,
+//! and leaves no process behind.
 //!
 //! Children are the current executable in its own commands, exactly as a stranger on another host
 //! would start them, in a process group of their own and with a pipe as standard input whose end
@@ -36,13 +36,17 @@ pub struct Options {
     pub first_start: Vec<String>,
     /// Its arguments for a worker. `--join ADDR` and `--end-with-parent` are added.
     pub worker: Vec<String>,
+    /// Its arguments for a shard process. `--join ADDR` and `--end-with-parent` are added.
+    pub shard: Vec<String>,
+    /// Shard processes to keep running.
+    pub shard_processes: u16,
     /// The secret of the cluster, for the HTTP interface.
     pub token: Option<String>,
     /// Restarts of failed children within `window`.
     pub restarts: u32,
     /// Time over which restarts are counted.
     pub window: Span,
-    /// How long workers may take to end before they are killed.
+    /// How long members may take to end before they are killed.
     pub grace: Span,
     /// Gets the living children, to make them fail on purpose.
     pub children: Children,
@@ -55,6 +59,8 @@ pub enum Role {
     Coordinator,
     /// A worker.
     Worker,
+    /// A process that serves slices.
+    Shard,
 }
 
 impl fmt::Display for Role {
@@ -62,6 +68,7 @@ impl fmt::Display for Role {
         f.write_str(match self {
             Self::Coordinator => "coordinator",
             Self::Worker => "worker",
+            Self::Shard => "shard",
         })
     }
 }

@@ -51,6 +51,9 @@ struct Supervisor<F> {
     news: mpsc::Sender<News>,
     coordinator: Option<Child>,
     workers: BTreeMap<u32, Child>,
+    shards: BTreeMap<u32, Child>,
+    /// Shard processes that shall run.
+    shards_wanted: usize,
     location: Option<Location>,
     look: Look,
     wanted: u32,
@@ -74,6 +77,8 @@ impl<F: FnMut(Happening)> Supervisor<F> {
         let (news, _) = mpsc::channel(1);
         let look = Look::new(options.token.clone());
         Self {
+            shards: BTreeMap::new(),
+            shards_wanted: options.shard_processes.into(),
             options,
             on,
             budget,
@@ -146,7 +151,17 @@ impl<F: FnMut(Happening)> Supervisor<F> {
             return Ok(());
         };
         let join = location.join.clone();
-        if self.verdict.is_some() || self.stopping {
+        if self.verdict.is_some() {
+            return Ok(());
+        }
+        // A stop needs them too: without all slices nothing is saved.
+        while self.shards.len() < self.shards_wanted {
+            let mut arguments = self.options.shard.clone();
+            arguments.extend(["--join".into(), join.clone()]);
+            let child = self.start(Role::Shard, arguments)?;
+            self.shards.insert(child.pid, child);
+        }
+        if self.stopping {
             return Ok(());
         }
         while self.room > 0 && self.workers.len() < self.wanted as usize {
@@ -219,6 +234,10 @@ impl<F: FnMut(Happening)> Supervisor<F> {
                         self.worker_gone(&end);
                         Ok(())
                     }
+                    Role::Shard => {
+                        self.shard_gone(&end);
+                        Ok(())
+                    }
                 }
             }
         }
@@ -283,12 +302,15 @@ impl<F: FnMut(Happening)> Supervisor<F> {
         }
     }
 
-    /// Waits for workers to end, kills those that do not, and returns when no child is left.
+    /// Waits for members to end, kills those that do not, and returns when no child is left.
     async fn wind_down(&mut self, heard: &mut mpsc::Receiver<News>) {
         let peaceful = async {
-            while !self.workers.is_empty() {
+            while !self.workers.is_empty() || !self.shards.is_empty() {
                 match heard.recv().await {
-                    Some(News::Gone { pid, .. }) => drop(self.workers.remove(&pid)),
+                    Some(News::Gone { pid, .. }) => {
+                        self.workers.remove(&pid);
+                        self.shards.remove(&pid);
+                    }
                     Some(News::Said { .. } | News::Line { .. }) => {}
                     None => return,
                 }
@@ -301,6 +323,7 @@ impl<F: FnMut(Happening)> Supervisor<F> {
         let _ = timeout(patience, peaceful).await;
         self.coordinator = None;
         self.workers.clear();
+        self.shards.clear();
         // The last senders are those of children that are being waited for.
         (self.news, _) = mpsc::channel(1);
         while heard.recv().await.is_some() {}

@@ -75,6 +75,8 @@ mod tests {
             coordinator: Vec::new(),
             first_start: Vec::new(),
             worker: Vec::new(),
+            shard: Vec::new(),
+            shard_processes: 0,
             token: None,
             restarts: 3,
             window: Span::from_millis(60_000),

@@ -124,6 +124,8 @@ pub(crate) fn supervised(job: &str, state: &Path) -> supervisor::Options {
         coordinator,
         first_start: Vec::new(),
         worker: arguments("worker"),
+        shard: Vec::new(),
+        shard_processes: 0,
         token: None,
         restarts: 10,
         window: Span::from_millis(60_000),

@@ -1,5 +1,6 @@
 //! Damage to what was stored, on real files and a real sled.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
@@ -105,7 +106,8 @@ fn prepared(dir: &Path) {
     for step in [10, 20, 30] {
         save(&run, timeline, step, 2).unwrap();
     }
-    run.set_view(SliceId(1), &"a view").unwrap();
+    let views = BTreeMap::from([(SliceId(1), "a view")]);
+    run.set_views(&views).unwrap();
 }
 
 #[test]
@@ -159,6 +161,23 @@ fn survives(dir: &Path, name: &str) -> bool {
 }
 
 #[test]
+fn a_new_branch_takes_the_views_of_the_one_before_with_it() {
+    let dir = tempfile::tempdir().unwrap();
+    prepared(dir.path());
+    let state = open(dir.path());
+    let reign = state.next_reign(NOW).unwrap();
+    let run = open_run(&state).unwrap();
+    assert_eq!(run.branch::<String>().unwrap(), None);
+    let timeline = resilin_core::Timeline::first(reign);
+    run.set_branch(timeline, &"a branch").unwrap();
+    assert_eq!(run.branch().unwrap(), Some("a branch".to_owned()));
+    assert_eq!(run.views::<String>().unwrap(), BTreeMap::new());
+    assert_eq!(run.next_timeline().unwrap(), timeline.next(), "issued once");
+    let step = |step| run.at(Step(step)).unwrap().map(|found| found.manifest.step);
+    assert_eq!((step(20), step(25)), (Some(Step(20)), None));
+}
+
+#[test]
 fn damaged_records_are_rebuilt_whether_sled_notices_or_not() {
     let whole = tempfile::tempdir().unwrap();
     {
@@ -168,7 +187,8 @@ fn damaged_records_are_rebuilt_whether_sled_notices_or_not() {
         let run = open_run(&state).unwrap();
         for index in 0..40 {
             let view = format!("{index}").repeat(20_000);
-            run.set_view(SliceId(2), &view).unwrap();
+            run.set_views(&BTreeMap::from([(SliceId(2), view)]))
+                .unwrap();
         }
     }
     let db = fs::read(whole.path().join("sled/db")).unwrap();

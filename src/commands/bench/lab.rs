@@ -88,6 +88,8 @@ impl Lab {
             coordinator: coordinator.into_iter().chain(data.clone()).collect(),
             first_start: vec!["--fresh".into()],
             worker: std::iter::once("worker".into()).chain(data).collect(),
+            shard: Vec::new(),
+            shard_processes: 0,
             token: None,
             restarts: 10,
             window: Span::from_secs_f64(60.0),

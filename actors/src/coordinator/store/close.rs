@@ -49,7 +49,7 @@ impl StoreActor {
             wall,
         } = close;
         let task = &self.common.task;
-        let history = self.run.history().unwrap_or_else(|error| {
+        let history = self.common.run.history().unwrap_or_else(|error| {
             tracing::warn!(%error, "the report counts what is known without the ledger");
             History::default()
         });
@@ -94,7 +94,7 @@ impl StoreActor {
     }
 
     fn durable(&self) -> Result<Durable> {
-        let Some(restored) = self.run.newest()?.restored else {
+        let Some(restored) = self.common.run.newest()?.restored else {
             return Ok(Durable::default());
         };
         let tensors = restored.load(0..restored.manifest.layout.blocks())?;
@@ -111,7 +111,7 @@ impl StoreActor {
         let value = serde_json::to_value(&report).expect("a report has string keys only");
         match outcome {
             Outcome::Finished => {
-                if let Err(error) = self.run.finish(unix_seconds(), value.clone()) {
+                if let Err(error) = self.common.run.finish(unix_seconds(), value.clone()) {
                     tracing::warn!(%error, "the end of the run is not recorded; run it again");
                 }
             }
@@ -120,11 +120,11 @@ impl StoreActor {
             | Outcome::SaveFailed { .. }
             | Outcome::WaitedTooLong => {}
         }
-        if let Err(error) = write(&self.run.path().join(REPORT_FILE), &value) {
+        if let Err(error) = write(&self.common.run.path().join(REPORT_FILE), &value) {
             tracing::warn!(%error, "the report is not written");
         }
         Announcement::Over {
-            directory: self.run.path().to_path_buf(),
+            directory: self.common.run.path().to_path_buf(),
             report: Box::new(report),
         }
         .print();

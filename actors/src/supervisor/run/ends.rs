@@ -32,6 +32,10 @@ impl<F: FnMut(Happening)> Supervisor<F> {
                 self.dismissed.remove(&pid);
                 Ok(())
             }
+            Role::Shard => {
+                self.shards.remove(&pid);
+                Ok(())
+            }
         }
     }
 
@@ -98,6 +102,25 @@ impl<F: FnMut(Happening)> Supervisor<F> {
             Some(2 | 3) => {
                 self.failed(end);
                 self.give_up(Exit::Refused(format!("a worker was refused: {end}")));
+            }
+            Some(_) | None => {
+                self.failed(end);
+                if !self.budget.spend(Instant::now()) {
+                    self.give_up(Exit::Fault(words::used_up(&self.options, end)));
+                }
+            }
+        }
+    }
+
+    pub(super) fn shard_gone(&mut self, end: &words::End) {
+        self.shards.remove(&end.pid);
+        match end.status.code() {
+            // It was released, or the run is over: nobody takes its place.
+            Some(0) => self.shards_wanted = self.shards_wanted.saturating_sub(1),
+            // What is refused once is refused again.
+            Some(2 | 3) => {
+                self.failed(end);
+                self.give_up(Exit::Refused(format!("a shard was refused: {end}")));
             }
             Some(_) | None => {
                 self.failed(end);

@@ -1,0 +1,69 @@
+//! Branches and views, written down for good before anyone is told of them (PROTOCOL 2, 3).
+
+use std::collections::BTreeMap;
+
+use actix::{Context, Handler, Message};
+use resilin_checkpoint::Result;
+use resilin_core::SliceId;
+use resilin_core::machine::job::Event;
+use resilin_core::message::{Branch, SliceView};
+
+use super::StoreActor;
+use crate::coordinator::{job, lineage};
+
+/// A branch begins.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(in crate::coordinator) struct KeepBranch(pub(in crate::coordinator) Branch);
+
+/// Others serve these slices.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(in crate::coordinator) struct KeepViews(pub(in crate::coordinator) Vec<SliceView>);
+
+impl StoreActor {
+    /// The records that follow in the ledger are the branch's.
+    fn keep_branch(&mut self, branch: Branch) -> Result<()> {
+        self.common.run.set_branch(branch.timeline, &branch)?;
+        self.abandon();
+        self.branch = branch;
+        let task = &self.common.task;
+        let beginning = lineage::beginning(branch, || lineage::initial_line(task));
+        self.backlog.extend(beginning);
+        // A ledger that cannot be written now has these lines first once it can.
+        let _ = self.write_ledger();
+        Ok(())
+    }
+
+    fn keep_views(&self, views: Vec<SliceView>) -> Result<()> {
+        let views: BTreeMap<SliceId, SliceView> =
+            views.into_iter().map(|view| (view.slice, view)).collect();
+        self.common.run.set_views(&views)
+    }
+
+    fn kept(&self, result: Result<()>, done: Event) {
+        let event = match result {
+            Ok(()) => done,
+            Err(error) => Event::KeepFailed(error.to_string()),
+        };
+        self.common.peers().job.do_send(job::Kept(event));
+    }
+}
+
+impl Handler<KeepBranch> for StoreActor {
+    type Result = ();
+
+    fn handle(&mut self, KeepBranch(branch): KeepBranch, _: &mut Context<Self>) {
+        let result = self.keep_branch(branch);
+        self.kept(result, Event::BranchKept(branch.timeline));
+    }
+}
+
+impl Handler<KeepViews> for StoreActor {
+    type Result = ();
+
+    fn handle(&mut self, KeepViews(views): KeepViews, _: &mut Context<Self>) {
+        let result = self.keep_views(views);
+        self.kept(result, Event::ViewsKept);
+    }
+}

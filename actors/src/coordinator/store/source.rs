@@ -1,0 +1,56 @@
+//! What slices were at the base of a branch: a checkpoint, or the initial weights.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use resilin_checkpoint::{Restored, Run};
+use resilin_core::message::Branch;
+use resilin_core::{SliceId, Step};
+use resilin_learn::task::Task;
+
+use crate::link::SharedValues;
+
+/// Reads slices back; the checkpoint that was read last is not searched again.
+#[derive(Default)]
+pub(in crate::coordinator) struct Source(Mutex<Option<Restored>>);
+
+impl Source {
+    /// The slice's tensors, weights first, or why there are none. It blocks.
+    pub(super) fn read(
+        &self,
+        run: &Run,
+        task: &Task,
+        slice: SliceId,
+        branch: Branch,
+    ) -> Result<Vec<SharedValues>, String> {
+        let blocks = task.slices(branch.shards).range(slice);
+        let shared = |values: Vec<f32>| SharedValues::new(Arc::new(values));
+        match self.checkpoint(run, branch.base)? {
+            Some(restored) => {
+                let loaded = restored.load(blocks).map_err(|error| error.to_string())?;
+                Ok(loaded
+                    .into_iter()
+                    .map(|(_, values)| shared(values))
+                    .collect())
+            }
+            None if branch.base == Step(0) => {
+                let values = task.layout.values(blocks);
+                let zeros = vec![vec![0.0; values.len()]; task.rule.optimizer.moments().len()];
+                let weights = task.initial_weights()[values].to_vec();
+                Ok(std::iter::once(weights).chain(zeros).map(shared).collect())
+            }
+            None => Err(format!(
+                "no good checkpoint of step {} is left",
+                branch.base
+            )),
+        }
+    }
+
+    /// The lock is held while the files are checked: whoever asks meanwhile needs the same.
+    fn checkpoint(&self, run: &Run, step: Step) -> Result<Option<Restored>, String> {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.as_ref().is_none_or(|last| last.manifest.step != step) {
+            *last = run.at(step).map_err(|error| error.to_string())?;
+        }
+        Ok(last.clone())
+    }
+}
