@@ -64,6 +64,7 @@ impl Chaos {
             state: home.path().join(name),
             workers,
             failure: job.failure.clone(),
+            shard_processes: job.cluster.shard_processes,
             proxy: proxy.as_ref(),
         };
         show.notice(&format!(

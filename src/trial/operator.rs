@@ -182,8 +182,8 @@ impl Operator<'_> {
         match role {
             Role::Worker => self.stage.children.living(supervisor::Role::Worker),
             Role::Coordinator => self.stage.children.living(supervisor::Role::Coordinator),
-            // They live in the coordinator's process.
-            Role::Shard => Vec::new(),
+            // None where shards live in the coordinator's process.
+            Role::Shard => self.stage.children.living(supervisor::Role::Shard),
         }
     }
 

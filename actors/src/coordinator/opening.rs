@@ -69,7 +69,7 @@ pub(super) fn open(options: Options, registry: &Registry) -> Result<Opened, Exit
 
     let state = StateDir::open(&options.state, Patience::default())?;
     log_open(&state);
-    state.next_reign(unix_seconds())?;
+    let reign = state.next_reign(unix_seconds())?;
     let identity = RunIdentity {
         name: task.job.run.name.clone(),
         job: task.effective.clone(),

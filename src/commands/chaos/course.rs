@@ -22,6 +22,7 @@ pub(super) struct Course<'a> {
     pub(super) state: PathBuf,
     pub(super) workers: u32,
     pub(super) failure: Failure,
+    pub(super) shard_processes: u16,
     pub(super) proxy: Option<&'a Proxy>,
 }
 
@@ -93,6 +94,8 @@ impl Course<'_> {
             coordinator,
             first_start: vec!["--fresh".into()],
             worker,
+            shard: vec!["shard".into()],
+            shard_processes: self.shard_processes,
             token: None,
             restarts: self.failure.restarts,
             window: self.failure.restart_window,
