@@ -4,29 +4,37 @@
 //! `step` and `step - 1`, beside one pinned for a checkpoint and one for an evaluation
 //! (PROTOCOL 11). Contributions are opaque handles.
 
+mod backup;
 mod collect;
 mod commit;
 mod event;
+mod follow;
+mod lead;
+mod mirror;
 mod order;
+mod record;
+mod repeat;
 #[cfg(test)]
 mod tests;
+mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::id::{Incarnation, LinkId, MapNumber, SliceId, Step, Tensor, Timeline, View};
 use crate::machine::Rules;
-use crate::message::{ShardReport, SliceSays, StepRecord, Use, WorkerAsks};
+use crate::message::{SliceSays, StepRecord, Use, WorkerAsks};
 use crate::time::Time;
 use crate::tree::{Node, PartitionSet};
 use crate::vote::{Decision, Flags, Vote};
+
+use backup::Backup;
+use mirror::Mirror;
+use record::Summed;
 
 pub use event::{Assigned, Effect, Event, Follower, Push, Sync};
 
 /// Records kept for the ledger before the shard waits for the coordinator.
 const RECORDS: usize = 1024;
-
-/// Records repeated at a time while they are not acknowledged.
-const REPEATED: usize = 16;
 
 #[derive(Clone, Debug)]
 struct Stored {
@@ -43,10 +51,19 @@ enum Phase {
     Collecting,
     /// The root is being summed.
     Combining,
+    /// Its vote waits until the backup has it.
+    Pledging(Vote),
     /// Voted; waiting for the others.
     Voted,
     /// The new version is being made.
     Applying(Decision),
+    /// The new version is there and waits until the backup has all that it is made of.
+    Made {
+        decision: Decision,
+        digests: Vec<[u8; 32]>,
+    },
+    /// A backup between two steps.
+    Following,
     /// Nothing more is accepted: the run is over, stopped, sealed or halted here.
     Resting,
 }
@@ -66,11 +83,23 @@ pub struct Origin {
     pub step: Step,
 }
 
+/// What a replica is, with what only that has.
+#[derive(Clone, Debug)]
+enum Role {
+    /// It serves; the backup, if the view has one.
+    Primary(Option<Mirror>),
+    Backup(Backup),
+}
+
 /// The machine of one slice.
 #[derive(Clone, Debug)]
 pub struct Shard {
     rules: Rules,
+    /// With the newest view.
     origin: Origin,
+    /// The first view under which it is the primary: frames of workers that know no later one count.
+    since: View,
+    role: Role,
     step: Step,
     phase: Phase,
     with_samples: PartitionSet,
@@ -78,9 +107,15 @@ pub struct Shard {
     covered: PartitionSet,
     discarded: u64,
     votes: BTreeMap<Step, BTreeMap<SliceId, Vote>>,
+    /// The open step's vote as a lost primary pledged it, to be cast when the root is there.
+    promised: Option<Vote>,
+    /// The open step's root as a lost primary summed it.
+    inherited: Option<(Summed, Tensor)>,
     wanted: Flags,
     /// The first version that a rest is asked for at.
     rest_at: Option<Step>,
+    /// The version at which a rest was over.
+    gone_on: Option<Step>,
     sealing: bool,
     /// Blocks that were not finite, once halted.
     halted: Option<Vec<u32>>,
@@ -96,18 +131,35 @@ impl Shard {
     /// A slice at its origin; `start` gets the effects of opening the first step.
     #[must_use]
     pub fn new(rules: Rules, origin: Origin, effects: &mut Vec<Effect>) -> Self {
+        Self::begin(rules, origin, Assigned::Primary { backup: None }, effects)
+    }
+
+    /// A replica as a view has it: a primary at its origin, or a backup that has nothing yet.
+    #[must_use]
+    pub fn begin(rules: Rules, origin: Origin, duty: Assigned, effects: &mut Vec<Effect>) -> Self {
+        let (role, phase) = match duty {
+            Assigned::Primary { backup } => {
+                (Role::Primary(backup.map(Mirror::new)), Phase::Collecting)
+            }
+            Assigned::Backup => (Role::Backup(Backup::default()), Phase::Following),
+        };
         let mut shard = Self {
             rules,
             origin,
+            since: origin.view,
+            role,
             step: origin.step,
-            phase: Phase::Collecting,
+            phase,
             with_samples: PartitionSet::default(),
             nodes: BTreeMap::new(),
             covered: PartitionSet::default(),
             discarded: 0,
             votes: BTreeMap::new(),
+            promised: None,
+            inherited: None,
             wanted: Flags::default(),
             rest_at: None,
+            gone_on: None,
             sealing: false,
             halted: None,
             cutting: None,
@@ -117,17 +169,11 @@ impl Shard {
             records: BTreeMap::new(),
             retry_at: None,
         };
-        shard.open(effects);
-        shard
-    }
-
-    /// A replica as a view has it: a primary at its origin, or a backup that has nothing yet.
-    #[must_use]
-    pub fn begin(rules: Rules, origin: Origin, duty: Assigned, effects: &mut Vec<Effect>) -> Self {
         match duty {
-            Assigned::Primary { .. } => Self::new(rules, origin, effects),
-            Assigned::Backup => unreachable!("no host begins a replica yet"),
+            Assigned::Primary { .. } => shard.open(effects),
+            Assigned::Backup => shard.say_lacks(effects),
         }
+        shard
     }
 
     /// Takes one event.
@@ -172,16 +218,17 @@ impl Shard {
                 step,
                 digests,
                 finite,
-            } => {
-                self.applied(step, digests, finite, effects);
-            }
+            } => match self.role {
+                Role::Primary(_) => self.applied(step, digests, finite, effects),
+                Role::Backup(_) => self.followed(step, digests, finite, effects),
+            },
             Event::Order(order) => self.order(order, effects),
-            Event::View { .. }
-            | Event::PeerUp
-            | Event::PeerDown
-            | Event::Replica(_)
-            | Event::Root { .. }
-            | Event::Copied { .. } => unreachable!("no host begins a replica yet"),
+            Event::View { view, duty } => self.view_changed(view, duty, effects),
+            Event::PeerUp => self.peer_up(effects),
+            Event::PeerDown => self.peer_down(effects),
+            Event::Replica(says) => self.replica_said(says, effects),
+            Event::Root { view, step, tensor } => self.root(view, step, tensor, effects),
+            Event::Copied { step } => self.copied(step, effects),
             Event::Tick => self.tick(now, effects),
         }
         self.advance(effects);
@@ -206,15 +253,30 @@ impl Shard {
     /// The newest version that it has; `None` for a backup that was not copied yet.
     #[must_use]
     pub fn holds(&self) -> Option<Step> {
-        Some(self.step)
+        match &self.role {
+            Role::Primary(_) => Some(self.step),
+            Role::Backup(backup) => backup.is_copied().then_some(self.step),
+        }
+    }
+
+    /// The newest view that it knows: what its frames are labelled with.
+    #[must_use]
+    pub fn view(&self) -> View {
+        self.origin.view
+    }
+
+    fn is_primary(&self) -> bool {
+        matches!(self.role, Role::Primary(_))
     }
 
     fn slice(&self) -> SliceId {
         self.origin.slice
     }
 
+    /// Any view under which this replica is the primary will do: who follows it, and whether this
+    /// replica has heard of it yet, is nothing to a worker.
     fn is_current(&self, timeline: Timeline, map: MapNumber, view: View) -> bool {
-        (timeline, map, view) == (self.origin.timeline, self.origin.map, self.origin.view)
+        (timeline, map) == (self.origin.timeline, self.origin.map) && view >= self.since
     }
 
     /// A version that is kept only to be scored is not trained on: its step is over.
@@ -226,7 +288,8 @@ impl Shard {
         let previous = self.step.0.checked_sub(1).map(Step);
         // While the next version is made, it takes the place of the previous one.
         let previous = previous.filter(|version| {
-            *version >= self.origin.step && !matches!(self.phase, Phase::Applying(_))
+            *version >= self.origin.step
+                && !matches!(self.phase, Phase::Applying(_) | Phase::Made { .. })
         });
         version == self.step || Some(version) == previous || Some(version) == pinned
     }
@@ -262,55 +325,6 @@ impl Shard {
         }
     }
 
-    fn progress(&self, effects: &mut Vec<Effect>) {
-        effects.push(Effect::Report(ShardReport::Progress {
-            slice: self.slice(),
-            timeline: self.origin.timeline,
-            step: self.step,
-            covered: self.covered.clone(),
-            pinned: self.pinned,
-            cutting: self.cutting,
-            resting: self.phase == Phase::Resting,
-            voted: self
-                .votes
-                .get(&self.step)
-                .is_some_and(|v| v.contains_key(&self.slice())),
-            behind: None,
-        }));
-    }
-
-    /// Asks again for what has not come; the messages it stands for may have been lost.
-    fn tick(&mut self, now: Time, effects: &mut Vec<Effect>) {
-        if self.retry_at.is_some_and(|at| now < at) {
-            return;
-        }
-        self.retry_at = Some(now + self.rules.retry());
-        if self.phase == Phase::Voted {
-            let (from, timeline, step) = (self.slice(), self.origin.timeline, self.step);
-            let here = &self.votes[&step];
-            for slice in self
-                .rules
-                .slices
-                .ids()
-                .filter(|slice| !here.contains_key(slice))
-            {
-                effects.push(Effect::Tell(
-                    slice,
-                    SliceSays::AskVote {
-                        from,
-                        timeline,
-                        step,
-                    },
-                ));
-            }
-        }
-        self.progress(effects);
-        self.tell_halt(effects);
-        for record in self.records.values().take(REPEATED) {
-            effects.push(Effect::Report(ShardReport::Committed(record.clone())));
-        }
-    }
-
     /// What must hold after every event.
     pub fn check_invariants(&self) {
         assert!(
@@ -322,7 +336,11 @@ impl Shard {
             self.records.len() <= RECORDS,
             "the ledger's backlog is bounded"
         );
-        if self.phase != Phase::Resting {
+        match &self.role {
+            Role::Primary(mirror) => mirror.iter().for_each(Mirror::check_invariants),
+            Role::Backup(backup) => backup.check_invariants(),
+        }
+        if !matches!(self.phase, Phase::Resting | Phase::Following) {
             assert!(self.step < self.rules.last(), "no step after the last");
         }
     }

@@ -196,9 +196,11 @@ pub enum ReplicaSays {
         view: View,
         /// The version.
         step: Step,
-        /// Tensors that follow: the weights, then the moments.
+        /// Tensors that follow: the weights, those of the version before if there are votes, then
+        /// the moments.
         tensors: u32,
-        /// Votes of the step before, which others may still ask for.
+        /// Votes of the step before, which others may still ask for, as they may for its weights
+        /// (PROTOCOL 11); empty if the version is the first one of the branch.
         votes: Vec<Vote>,
     },
     /// Primary: this is what I shall vote; not sent to others before it is acknowledged, so that a

@@ -6,12 +6,15 @@ use crate::message::{Contributor, ShardSays, SliceSays, Use, Verdict};
 use crate::vote::Vote;
 
 impl Shard {
+    /// A backup's links wait for the view that makes it the primary.
     pub(super) fn link_up(&mut self, link: LinkId, effects: &mut Vec<Effect>) {
         self.links.insert(link);
-        effects.push(Effect::Say(link, self.coverage()));
+        if self.is_primary() {
+            effects.push(Effect::Say(link, self.coverage()));
+        }
     }
 
-    fn coverage(&self) -> ShardSays {
+    pub(super) fn coverage(&self) -> ShardSays {
         let (timeline, step) = (self.origin.timeline, self.step);
         ShardSays::Coverage {
             timeline,
@@ -30,7 +33,10 @@ impl Shard {
         effects: &mut Vec<Effect>,
     ) {
         self.pulls.retain(|(_, l, p)| (*l, *p) != (link, purpose));
-        if self.retained(step, purpose) {
+        if !self.is_primary() {
+            // Whoever asks may know of a view that this replica was not told yet.
+            self.pulls.insert((step, link, purpose));
+        } else if self.retained(step, purpose) {
             effects.push(Effect::SendWeights(link, step, purpose));
         } else if step > self.step {
             self.pulls.insert((step, link, purpose));
@@ -78,7 +84,7 @@ impl Shard {
 
     /// PROTOCOL 6: named by what it is, never by who sent it or by generation.
     fn judge(&self, push: &Push) -> Verdict {
-        if !self.is_current(push.timeline, push.map, push.view) {
+        if !self.is_current(push.timeline, push.map, push.view) || !self.is_primary() {
             return Verdict::Superseded;
         }
         if push.step != self.step {
@@ -92,9 +98,13 @@ impl Shard {
         }
         match self.phase {
             Phase::Collecting => Verdict::Stored,
-            Phase::Combining | Phase::Voted | Phase::Applying(_) | Phase::Resting => {
-                Verdict::StaleStep
-            }
+            Phase::Combining
+            | Phase::Pledging(_)
+            | Phase::Voted
+            | Phase::Applying(_)
+            | Phase::Made { .. }
+            | Phase::Resting => Verdict::StaleStep,
+            Phase::Following => Verdict::Superseded,
         }
     }
 
@@ -157,6 +167,9 @@ impl Shard {
 
     pub(super) fn vote_arrived(&mut self, vote: Vote, effects: &mut Vec<Effect>) {
         let other = vote.slice != self.slice() && self.is_slice(vote.slice);
+        if !self.is_primary() {
+            return;
+        }
         if vote.timeline != self.origin.timeline || !other {
             return;
         }
@@ -183,7 +196,8 @@ impl Shard {
             .votes
             .get(&step)
             .and_then(|votes| votes.get(&self.slice()));
-        let answered = timeline == self.origin.timeline && self.is_slice(from);
+        let current = timeline == self.origin.timeline && self.is_primary();
+        let answered = current && self.is_slice(from);
         if let Some(vote) = own.filter(|_| answered) {
             effects.push(Effect::Tell(from, SliceSays::Vote(vote.clone())));
         }

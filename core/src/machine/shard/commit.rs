@@ -2,7 +2,7 @@
 
 use super::{Effect, Phase, RECORDS, Shard};
 use crate::id::Step;
-use crate::message::{ShardReport, SliceSays, StepRecord};
+use crate::message::{ShardReport, SliceSays};
 use crate::vote::{Action, Decision, Flags, Vote, decide};
 
 impl Shard {
@@ -10,6 +10,7 @@ impl Shard {
     pub(super) fn advance(&mut self, effects: &mut Vec<Effect>) {
         if self.phase == Phase::Collecting
             && self.may_record()
+            && self.may_lead()
             && self.covered.includes(&self.with_samples)
         {
             self.phase = Phase::Combining;
@@ -39,11 +40,11 @@ impl Shard {
             return self.halt(blocks, effects);
         }
         self.phase = Phase::Applying(decision);
-        let weight = self.total(|stored| stored.weight);
+        self.record_to_backup(effects);
         effects.push(Effect::Apply {
             step: self.step,
             action: decision.action,
-            weight,
+            weight: self.weight(),
         });
     }
 
@@ -52,7 +53,7 @@ impl Shard {
         self.records.len() < RECORDS
     }
 
-    fn halt(&mut self, blocks: Vec<u32>, effects: &mut Vec<Effect>) {
+    pub(super) fn halt(&mut self, blocks: Vec<u32>, effects: &mut Vec<Effect>) {
         self.phase = Phase::Resting;
         self.halted = Some(blocks);
         self.tell_halt(effects);
@@ -78,25 +79,30 @@ impl Shard {
         effects: &mut Vec<Effect>,
     ) {
         let rest = self.rest_at.is_some_and(|at| at <= self.step.next());
-        let flags = Flags {
-            busy: self.cutting.is_some(),
-            stop: self.wanted.stop || rest,
-            ..self.wanted
-        };
-        let (timeline, step, slice) = (self.origin.timeline, self.step, self.slice());
-        let vote = Vote {
-            timeline,
-            step,
-            slice,
+        // What a backup kept for a lost primary may have been heard by others already.
+        let vote = self.promised.take().unwrap_or_else(|| Vote {
+            timeline: self.origin.timeline,
+            step: self.step,
+            slice: self.slice(),
             squares,
             non_finite,
-            flags,
-        };
+            flags: Flags {
+                busy: self.cutting.is_some(),
+                stop: self.wanted.stop || rest,
+                ..self.wanted
+            },
+        });
+        self.pledge(vote, effects);
+    }
+
+    /// Lets all slices count on a vote; from here on it is never another.
+    pub(super) fn send_vote(&mut self, vote: Vote, effects: &mut Vec<Effect>) {
+        let slice = self.slice();
         self.phase = Phase::Voted;
         for other in self.rules.slices.ids().filter(|other| *other != slice) {
             effects.push(Effect::Tell(other, SliceSays::Vote(vote.clone())));
         }
-        self.votes.entry(step).or_default().insert(slice, vote);
+        self.votes.entry(vote.step).or_default().insert(slice, vote);
     }
 
     pub(super) fn applied(
@@ -113,9 +119,27 @@ impl Shard {
         if !finite {
             return self.halt(Vec::new(), effects);
         }
+        if self.awaits_record() {
+            self.phase = Phase::Made { decision, digests };
+        } else {
+            self.publish(decision, digests, effects);
+        }
+    }
+
+    /// Makes the new version the newest one, for all to see.
+    pub(super) fn publish(
+        &mut self,
+        decision: Decision,
+        digests: Vec<[u8; 32]>,
+        effects: &mut Vec<Effect>,
+    ) {
+        let step = self.step;
         self.record(decision, digests, effects);
         for (_, stored) in std::mem::take(&mut self.nodes) {
             effects.push(Effect::Free(stored.tensor));
+        }
+        if let Some((_, root)) = self.inherited.take() {
+            effects.push(Effect::Free(root));
         }
         // All slices voted for `step`, so all have version `step`: older votes are proven.
         self.votes.retain(|voted, _| *voted >= step);
@@ -131,6 +155,7 @@ impl Shard {
             Phase::Collecting
         };
         self.open(effects);
+        self.copy_if_asked(effects);
     }
 
     pub(super) fn cut(&mut self, effects: &mut Vec<Effect>) {
@@ -140,35 +165,18 @@ impl Shard {
     }
 
     fn record(&mut self, decision: Decision, digests: Vec<[u8; 32]>, effects: &mut Vec<Effect>) {
-        let stored: u64 = self.nodes.values().map(|stored| stored.samples).sum();
-        let discarded = std::mem::take(&mut self.discarded);
-        let mut record = StepRecord {
-            slice: self.slice(),
-            timeline: self.origin.timeline,
-            step: self.step,
-            nodes: self.contributors(),
-            samples: stored,
-            loss_sum: self.total(|stored| stored.loss_sum),
-            weight: self.total(|stored| stored.weight),
-            skipped: false,
-            cut: decision.cut,
-            cut_missed: decision.cut_missed,
-            digests,
-            discarded,
-        };
-        if decision.action == Action::Skip {
-            // Nothing of it is applied; what was there differs from slice to slice.
-            record = StepRecord {
-                nodes: Vec::new(),
-                samples: 0,
-                loss_sum: 0.0,
-                weight: 0.0,
-                skipped: true,
-                discarded: discarded.saturating_add(stored),
-                ..record
-            };
-        }
+        let summed = self.summed();
+        self.discarded = 0;
+        let record = summed.record(&self.origin, self.step, decision, digests);
         effects.push(Effect::Report(ShardReport::Committed(record.clone())));
         self.records.insert(self.step, record);
+    }
+
+    /// What the open step's sum is divided by.
+    fn weight(&self) -> f64 {
+        match &self.inherited {
+            Some((summed, _)) => summed.weight,
+            None => self.total(|stored| stored.weight),
+        }
     }
 }

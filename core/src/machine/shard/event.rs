@@ -168,20 +168,21 @@ pub enum Effect {
     /// Send the combined root of the step to the backup. It is kept, to be sent again, until
     /// `DropRoots`; when it is asked for first, the step is the kernel's combined one.
     SendRoot(Step),
-    /// Roots of earlier steps are not sent again.
+    /// Roots of earlier steps are not sent any more, those that were asked for and not sent
+    /// included. Replaces what the one before said: the open step's may be asked for anew.
     DropRoots {
         /// The first step that is kept.
         before: Step,
     },
     /// Copy this version, the newest, with all optimizer state, and stream it to the backup as
-    /// `ReplicaSays::Copy` and tensors while training goes on; an earlier copy that is still under
-    /// way is given up.
+    /// `ReplicaSays::Copy` and tensors while training goes on, with the weights of the version
+    /// before if there are votes; an earlier copy that is still under way is given up.
     SendCopy {
         /// The view.
         view: View,
         /// The version.
         step: Step,
-        /// Votes of the step before.
+        /// Votes of the step before; empty if there is no version before.
         votes: Vec<Vote>,
     },
     /// Make the kernel from the copy of this version, whose tensors follow its

@@ -1,6 +1,6 @@
 //! What the coordinator may order: cuts, rest, and the end of things it waited for.
 
-use super::{Effect, Phase, Shard};
+use super::{Effect, Phase, Role, Shard};
 use crate::id::Step;
 use crate::message::ShardOrder;
 
@@ -19,23 +19,16 @@ impl Shard {
                 }
             }
             ShardOrder::Withhold { step } => {
-                if step == self.step && self.phase == Phase::Collecting && self.may_record() {
+                // A promised vote has a root: its leaves were finite.
+                let open = step == self.step && self.promised.is_none();
+                let may = self.may_record() && self.may_lead();
+                if open && may && self.phase == Phase::Collecting {
                     self.wanted.withheld = true;
                     self.cast(Vec::new(), Vec::new(), effects);
                     self.wanted.withheld = false;
                 }
             }
-            ShardOrder::Evaluated { version } => {
-                if self.pinned == Some(version) {
-                    self.pinned = None;
-                    effects.push(Effect::Unpin(version));
-                    // The last version is scored even if an evaluation was under way as it came.
-                    if self.step == self.rules.last() && version != self.step {
-                        self.pin(effects);
-                    }
-                    self.progress(effects);
-                }
-            }
+            ShardOrder::Evaluated { version } => self.evaluated(version, effects),
             ShardOrder::Recorded { before } => self.records.retain(|step, _| *step >= before),
         }
     }
@@ -43,6 +36,7 @@ impl Shard {
     /// The rest that was asked for is over.
     fn go_on(&mut self, step: Step, effects: &mut Vec<Effect>) {
         (self.rest_at, self.wanted.stop) = (None, false);
+        self.gone_on = Some(step);
         let ended = self.halted.is_some() || self.sealing || step == self.rules.last();
         if step == self.step && self.phase == Phase::Resting && !ended {
             self.phase = Phase::Collecting;
@@ -50,12 +44,40 @@ impl Shard {
         }
     }
 
+    fn evaluated(&mut self, version: Step, effects: &mut Vec<Effect>) {
+        let over = match &self.role {
+            Role::Primary(_) => self.pinned == Some(version),
+            // It may have pinned a version that its primary, busy with another, did not.
+            Role::Backup(_) => self.pinned.is_some_and(|pinned| pinned <= version),
+        };
+        let Some(pinned) = self.pinned.filter(|_| over) else {
+            return;
+        };
+        self.pinned = None;
+        effects.push(Effect::Unpin(pinned));
+        // The last version is scored even if an evaluation was under way as it came.
+        if self.step == self.rules.last() && version != self.step {
+            self.pin(effects);
+        }
+        self.progress(effects);
+    }
+
     /// Without a vote nothing more is accepted; with one the step may still be finished by all.
     fn seal(&mut self, effects: &mut Vec<Effect>) {
         self.sealing = true;
         match self.phase {
-            Phase::Collecting | Phase::Combining => self.phase = Phase::Resting,
-            Phase::Voted | Phase::Applying(_) | Phase::Resting => {}
+            // A promised vote may have been heard.
+            Phase::Collecting | Phase::Combining if self.promised.is_none() => {
+                self.phase = Phase::Resting;
+            }
+            Phase::Collecting
+            | Phase::Combining
+            | Phase::Pledging(_)
+            | Phase::Voted
+            | Phase::Applying(_)
+            | Phase::Made { .. }
+            | Phase::Resting
+            | Phase::Following => {}
         }
         self.progress(effects);
     }
@@ -63,11 +85,11 @@ impl Shard {
     /// The coordinator saw every slice at this version and at least one that rests there, so none
     /// can leave it.
     fn cut_here(&mut self, step: Step, effects: &mut Vec<Effect>) {
-        if step != self.step || self.cutting.is_some() {
+        if step != self.step || self.cutting.is_some() || !self.is_primary() {
             return;
         }
         assert!(
-            !matches!(self.phase, Phase::Applying(_)),
+            !matches!(self.phase, Phase::Applying(_) | Phase::Made { .. }),
             "a resting slice withholds its vote"
         );
         self.phase = Phase::Resting;

@@ -1,7 +1,8 @@
+use super::repeat::REPEATED;
 use super::*;
 use crate::RunId;
 use crate::layout::SliceMap;
-use crate::message::{Contributor, ShardOrder, ShardSays, Verdict};
+use crate::message::{Contributor, ShardOrder, ShardReport, ShardSays, Verdict};
 use crate::sampling::{Sampling, Shuffle};
 use crate::time::Span;
 use crate::tree::Tree;

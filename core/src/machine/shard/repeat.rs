@@ -1,0 +1,70 @@
+//! What a shard says of itself, and says again by timer: any message may have been lost.
+
+use super::{Effect, Mirror, Phase, Role, Shard};
+use crate::id::SliceId;
+use crate::message::{ShardReport, SliceSays};
+use crate::time::Time;
+
+/// Records repeated at a time while they are not acknowledged.
+pub(super) const REPEATED: usize = 16;
+
+impl Shard {
+    pub(super) fn progress(&self, effects: &mut Vec<Effect>) {
+        let Role::Primary(mirror) = &self.role else {
+            return;
+        };
+        effects.push(Effect::Report(ShardReport::Progress {
+            slice: self.slice(),
+            timeline: self.origin.timeline,
+            step: self.step,
+            covered: self.covered.clone(),
+            pinned: self.pinned,
+            cutting: self.cutting,
+            resting: self.phase == Phase::Resting,
+            voted: self
+                .votes
+                .get(&self.step)
+                .is_some_and(|v| v.contains_key(&self.slice())),
+            behind: mirror.as_ref().and_then(Mirror::behind),
+        }));
+    }
+
+    /// Asks again for what has not come; the messages it stands for may have been lost.
+    pub(super) fn tick(&mut self, now: Time, effects: &mut Vec<Effect>) {
+        if self.retry_at.is_some_and(|at| now < at) {
+            return;
+        }
+        self.retry_at = Some(now + self.rules.retry());
+        match &self.role {
+            Role::Primary(_) => self.remind(effects),
+            Role::Backup(_) => return self.look_for_more(effects),
+        }
+        if self.phase == Phase::Voted {
+            self.ask_votes(effects);
+        }
+        self.progress(effects);
+        self.tell_halt(effects);
+        self.repeat_records(effects);
+    }
+
+    /// Asks the other slices for the votes of the open step that are not here.
+    pub(super) fn ask_votes(&self, effects: &mut Vec<Effect>) {
+        let (from, timeline, step) = (self.slice(), self.origin.timeline, self.step);
+        let here = self.votes.get(&step);
+        let lacking = |slice: &SliceId| !here.is_some_and(|votes| votes.contains_key(slice));
+        for slice in self.rules.slices.ids().filter(|s| *s != from && lacking(s)) {
+            let ask = SliceSays::AskVote {
+                from,
+                timeline,
+                step,
+            };
+            effects.push(Effect::Tell(slice, ask));
+        }
+    }
+
+    pub(super) fn repeat_records(&self, effects: &mut Vec<Effect>) {
+        for record in self.records.values().take(REPEATED) {
+            effects.push(Effect::Report(ShardReport::Committed(record.clone())));
+        }
+    }
+}
