@@ -4,19 +4,24 @@
 //! a member is lost, drained or new, keeps the ledger, and has test rows scored. Leases decide who is
 //! asked, never what is accepted (PROTOCOL 8).
 
+mod branch;
 mod evaluation;
 mod event;
 mod finish;
 mod hosts;
 mod leases;
 mod members;
+mod placement;
 mod progress;
+mod reshard;
+mod served;
 mod speed;
 mod status;
 mod stuck;
 mod suspect;
 #[cfg(test)]
 mod tests;
+mod views;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -90,6 +95,8 @@ struct SliceState {
     pinned: Option<Step>,
     resting: bool,
     voted: bool,
+    /// Steps that the slice's backup has yet to acknowledge.
+    behind: Option<u64>,
 }
 
 /// Numbers that only grow, for status and report.
@@ -144,6 +151,9 @@ pub struct Job {
     below_min: Option<Time>,
     ending: Option<finish::Ending>,
     halted: BTreeSet<SliceId>,
+    hosting: hosts::Hosting,
+    /// Chain lines after the newest durable version, to be made again after a rollback.
+    chain: BTreeMap<Step, [u8; 32]>,
     retry_at: Option<Time>,
     /// The time of the event that is taken, and of the first one.
     now: Time,
@@ -158,14 +168,9 @@ impl Job {
     #[must_use]
     pub fn new(rules: Rules, settings: Settings) -> Self {
         let reign = settings.reign;
-        let state = SliceState {
-            step: settings.branch.base,
-            seen: settings.branch.base,
-            covered: PartitionSet::default(),
-            pinned: None,
-            resting: false,
-            voted: false,
-        };
+        let state = SliceState::at(settings.branch.base);
+        let slices = rules.slices.with_slices(settings.branch.shards);
+        let rules = Rules { slices, ..rules };
         Self {
             generation: Generation { reign, number: 0 },
             members: BTreeMap::new(),
@@ -199,6 +204,8 @@ impl Job {
             below_min: None,
             ending: None,
             halted: BTreeSet::new(),
+            hosting: hosts::Hosting::new(&settings),
+            chain: settings.chain.clone(),
             retry_at: None,
             branch: settings.branch,
             views: settings.views.clone(),
@@ -213,6 +220,8 @@ impl Job {
 
     /// Takes one event.
     pub fn step(&mut self, now: Time, event: Event, effects: &mut Vec<Effect>) {
+        let first = effects.len();
+        self.await_hosts(now);
         self.now = now;
         if self.began.is_none() {
             self.began = Some(now);
@@ -223,6 +232,7 @@ impl Job {
             Event::Shard(report) => self.report(now, report, effects),
             Event::Durable(step) => {
                 self.durable = self.durable.max(Some(step));
+                self.chain = self.chain.split_off(&step.next());
                 (self.degraded, self.unsaved) = (None, None);
                 effects.push(Effect::Tell(Fact::Durable { version: step }));
                 // The last cut may have been left out because this one was being written.
@@ -238,9 +248,11 @@ impl Job {
                 self.degraded = Some(reason);
             }
             Event::Command(command) => self.command(now, command, effects),
-            Event::Host(news) => self.host(news),
+            Event::Host(news) => self.host(now, news, effects),
             Event::Order(order) => effects.push(Effect::Order(order)),
-            Event::BranchKept(_) | Event::ViewsKept | Event::KeepFailed(_) => {}
+            Event::BranchKept(timeline) => self.branch_kept(now, timeline, effects),
+            Event::ViewsKept => self.views_kept(effects),
+            Event::KeepFailed(reason) => self.keep_failed(now, reason),
             Event::Closed => self.closed(effects),
             Event::Tick => {}
         }
@@ -248,17 +260,20 @@ impl Job {
         self.record_members(effects);
         self.watch_progress(effects);
         self.finish(now, effects);
+        self.settle(now, effects);
         if self.retry_at.is_none_or(|at| at <= now) {
             self.retry_at = Some(now + self.rules.retry());
             self.ask_again(effects);
         }
+        self.address_orders(first, effects);
         self.check_invariants();
     }
 
     /// When `Tick` is due.
     #[must_use]
     pub fn deadline(&self) -> Option<Time> {
-        [self.retry_at, self.late_at()].into_iter().flatten().min()
+        let due = [self.retry_at, self.late_at(), self.hosts_deadline()];
+        due.into_iter().flatten().min()
     }
 
     /// The lowest step that some slice has open: every step before it is committed everywhere.
@@ -286,13 +301,14 @@ impl Job {
                 self.wanted = wanted;
                 self.drain_surplus(effects);
             }
+            Command::Drain(host) if self.drain_host(host) => {}
             Command::Drain(incarnation) => {
                 self.lower_wanted(incarnation);
                 effects.push(Effect::Say(incarnation, CoordinatorSays::Drain));
                 self.drain(incarnation, effects);
             }
             Command::Stop => self.request_stop(now, effects),
-            Command::Reshard { .. } => {}
+            Command::Reshard { shards, at } => self.request_reshard(shards, at, effects),
         }
     }
 
@@ -302,6 +318,7 @@ impl Job {
             self.newest() <= self.low().next(),
             "R2: slices differ by at most one version"
         );
+        self.check_views();
         for (partition, held) in &self.leases {
             let ascending = held
                 .windows(2)

@@ -4,7 +4,7 @@
 //! are written only after the ledger has every line up to it (PROTOCOL 26). Trouble with the store
 //! never stops training: the cut is given up and the state is *degraded* until one succeeds.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::id::{SliceId, Step};
 use crate::time::{Span, Time};
@@ -91,6 +91,8 @@ pub struct Saver {
     requested: Option<Time>,
     saved: u64,
     over: bool,
+    /// Slices whose cuts up to a version went with the process that served them.
+    missing: BTreeMap<SliceId, Step>,
 }
 
 impl Saver {
@@ -110,6 +112,7 @@ impl Saver {
             requested: None,
             saved: 0,
             over: false,
+            missing: BTreeMap::new(),
         }
     }
 
@@ -117,7 +120,12 @@ impl Saver {
     pub fn step(&mut self, now: Time, event: Event, effects: &mut Vec<Effect>) {
         self.last_at.get_or_insert(now);
         match event {
-            Event::Begun(_, step) => self.begun(now, step, effects),
+            Event::Begun(slice, step) => {
+                // Whatever was thought of it, the slice cuts the version itself.
+                self.missing
+                    .retain(|lost, upto| *lost != slice || *upto < step);
+                self.begun(now, step, effects);
+            }
             Event::Written(slice, step) => self.ended(now, slice, step, None, effects),
             Event::Committed(step) => self.committed(now, step, effects),
             Event::Failed(Some(slice), step, reason) => {
@@ -133,7 +141,8 @@ impl Saver {
                 self.judge(now, effects);
             }
             Event::Cutting(step) => self.cutting(now, step, effects),
-            Event::Promoted(..) | Event::Branch(..) => {}
+            Event::Promoted(slice, upto) => self.promoted(now, slice, upto, effects),
+            Event::Branch(slices, base) => self.branched(now, slices, base, effects),
             Event::Over => self.halted(effects),
             Event::Tick => {}
         }
@@ -199,6 +208,43 @@ impl Saver {
             },
             late_at: Some(now + self.patience),
         });
+        self.miss(now, effects);
+    }
+
+    fn promoted(&mut self, now: Time, slice: SliceId, upto: Step, effects: &mut Vec<Effect>) {
+        let known = self.missing.entry(slice).or_insert(upto);
+        *known = upto.max(*known);
+        self.miss(now, effects);
+    }
+
+    /// Ends the parts of the cut that nobody makes any more.
+    fn miss(&mut self, now: Time, effects: &mut Vec<Effect>) {
+        let Some(cut) = &self.cut else { return };
+        let step = cut.step;
+        let Stage::Writing { ended, .. } = &cut.stage else {
+            return;
+        };
+        let lost = self.missing.iter().filter(|(_, upto)| step <= **upto);
+        let open = lost.filter(|(slice, _)| !ended.contains(slice));
+        let open: Vec<SliceId> = open.map(|(slice, _)| *slice).collect();
+        for slice in open {
+            let reason = format!("the process that cut slice {slice} at step {step} was lost");
+            self.ended(now, slice, step, Some(reason), effects);
+        }
+    }
+
+    /// What was being written is of a branch that is left. A commit is not taken back: its version
+    /// has the same bits on any branch.
+    fn branched(&mut self, now: Time, slices: u16, base: Step, effects: &mut Vec<Effect>) {
+        self.slices = slices;
+        self.recorded = base;
+        self.missing.clear();
+        (self.unknown, self.requested) = (None, None);
+        let open = self.cut.as_ref().map(|cut| cut.step);
+        if let Some(step) = open.filter(|step| !self.is_committing(*step)) {
+            self.close(now, step);
+            effects.push(Effect::Abandon(step));
+        }
     }
 
     /// A slice's part has ended, well or badly.

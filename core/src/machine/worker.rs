@@ -9,6 +9,7 @@ mod event;
 mod exchange;
 #[cfg(test)]
 mod tests;
+mod views;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -56,6 +57,8 @@ pub struct Worker {
     extra: PartitionSet,
     evaluation: Option<evaluate::Evaluation>,
     draining_since: Option<Time>,
+    /// Something was refused since a slice knows another view: it is sent again soon.
+    refused: bool,
     retry_at: Option<Time>,
     beat_at: Option<Time>,
 }
@@ -79,6 +82,7 @@ impl Worker {
             extra: PartitionSet::default(),
             evaluation: None,
             draining_since: None,
+            refused: false,
             retry_at: None,
             beat_at: None,
         }
@@ -121,6 +125,10 @@ impl Worker {
             Event::Tick { samples_per_s } => self.tick(now, samples_per_s, effects),
         }
         self.advance(effects);
+        if std::mem::take(&mut self.refused) {
+            let soon = now + self.rules.retry().part(8);
+            self.retry_at = self.retry_at.map(|at| at.min(soon));
+        }
         if self.retry_at.is_none() {
             self.retry_at = Some(now + self.rules.retry());
         }
@@ -225,9 +233,14 @@ impl Worker {
         if known.is_some_and(|known| known.generation >= assignment.generation) {
             return;
         }
-        let renewed = known.is_none_or(|known| known.timeline != assignment.timeline);
-        if known.is_some_and(|known| known.views != assignment.views) || renewed {
+        let branch = (assignment.timeline, assignment.map);
+        let renewed = known.is_none_or(|known| (known.timeline, known.map) != branch);
+        let mut renumbered = BTreeSet::new();
+        if renewed {
             self.drop_assignment(effects);
+            self.lay_out(&assignment, effects);
+        } else {
+            renumbered = self.change_views(&assignment, effects);
         }
         let idle = assignment.leases.is_empty() && self.evaluation.is_none();
         // Leases that were taken away for a missing link come back once it is there.
@@ -250,6 +263,8 @@ impl Worker {
             self.go_to(first, effects);
         } else if let Some(from) = earlier.filter(|_| !self.complete(self.step)) {
             self.go_to(from, effects);
+        } else {
+            self.ask_renumbered(&renumbered, effects);
         }
     }
 
@@ -286,7 +301,9 @@ impl Worker {
     fn drop_assignment(&mut self, effects: &mut Vec<Effect>) {
         self.hang_up(effects);
         self.assignment = None;
-        self.evaluation = None;
+        if self.evaluation.take().is_some() {
+            effects.push(Effect::Forget(Use::Evaluate, Step(u64::MAX)));
+        }
     }
 
     /// Whether no link is missing that is wanted.

@@ -6,7 +6,7 @@ use super::{Effect, Job, Outcome};
 use crate::fact::Fact;
 use crate::id::{SliceId, Step};
 use crate::machine::saver;
-use crate::message::{CoordinatorSays, ShardOrder};
+use crate::message::{CoordinatorSays, HostTold, ShardOrder};
 use crate::time::Time;
 
 /// A stop that was asked for.
@@ -21,6 +21,13 @@ pub(super) struct Stop {
 pub(super) struct Ending {
     outcome: Outcome,
     closed: bool,
+}
+
+impl Stop {
+    /// The same stop, on a branch that begins now.
+    pub(super) fn begin_again(&mut self, now: Time) {
+        (self.since, self.sealed) = (now, false);
+    }
 }
 
 impl Ending {
@@ -78,11 +85,14 @@ impl Job {
             effects.push(Effect::Order(order));
         }
         self.cut_at_rest(effects);
+        self.reshard_again(effects);
     }
 
     /// Has the version that the slices rest at cut, unless it is durable already.
     pub(super) fn cut_at_rest(&self, effects: &mut Vec<Effect>) {
-        let wanted = |step: &Step| self.ending.is_none() && self.durable < Some(*step);
+        let wanted = |step: &Step| {
+            self.ending.is_none() && self.durable < Some(*step) && !self.goes_on_from(*step)
+        };
         if let Some(step) = self.resting_at().filter(wanted) {
             effects.push(Effect::Order(ShardOrder::CutHere { step }));
         }
@@ -104,6 +114,7 @@ impl Job {
             return;
         }
         self.seal(now, effects);
+        self.went_on();
         let Some(step) = self.resting_at().filter(|_| self.halted.is_empty()) else {
             return;
         };
@@ -114,6 +125,9 @@ impl Job {
         if self.durable < Some(step) {
             let late = since + self.rules.grace <= now;
             if let Some(reason) = self.unsaved.clone().filter(|_| late) {
+                if self.is_resharding() && step < self.rules.last() {
+                    return self.reshard_failed(step, &reason, effects);
+                }
                 self.end(
                     Outcome::SaveFailed {
                         durable: self.durable,
@@ -132,6 +146,12 @@ impl Job {
         }
         // Whoever can score it is gone, or does not do it in time: the next start does it.
         let given_up = sealed && (!last || self.active().next().is_none());
+        if self.is_resharding() && !last {
+            if !scoring {
+                self.reshard_at(now, step, effects);
+            }
+            return;
+        }
         if given_up || (!last && !scoring) {
             self.end(Outcome::Stopped(step), effects);
         }
@@ -227,6 +247,9 @@ impl Job {
         ending.closed = true;
         for member in self.members.keys() {
             effects.push(Effect::Say(*member, CoordinatorSays::Finished));
+        }
+        for host in self.hosting.hosts.keys() {
+            effects.push(Effect::Host(*host, HostTold::Finished));
         }
         effects.push(Effect::Over(ending.outcome.clone()));
     }

@@ -44,6 +44,14 @@ impl Job {
         if everywhere { low.next() } else { low }
     }
 
+    /// Nobody was told of a lease before it was known how far the slices are.
+    pub(super) fn begin_leases_at_low(&mut self) {
+        let low = self.low();
+        for lease in self.leases.values_mut().flatten() {
+            (lease.from, lease.given) = (lease.from.max(low), self.now);
+        }
+    }
+
     /// Takes a lost member's leases away: a later holder's begins earlier instead.
     pub(super) fn orphan(&mut self, lost: Incarnation) {
         let partitions: Vec<PartitionId> = self
@@ -153,7 +161,8 @@ impl Job {
         let Some(state) = self.members.get(&member) else {
             return;
         };
-        if state.stage == super::members::Stage::Joining {
+        // Nobody can work before slices are served, or before it is known how far they are.
+        if state.stage == super::members::Stage::Joining || self.is_unserved() {
             return;
         }
         let leases = self.leases.iter().flat_map(|(partition, held)| {

@@ -55,7 +55,7 @@ impl Job {
                 cutting,
                 resting,
                 voted,
-                behind: _,
+                behind,
             } => {
                 if timeline == self.branch.timeline {
                     let state = SliceState {
@@ -65,6 +65,7 @@ impl Job {
                         pinned,
                         resting,
                         voted,
+                        behind,
                     };
                     self.progress(slice, state, effects);
                     let busy = cutting.filter(|_| self.slices.contains_key(&slice));
@@ -121,13 +122,14 @@ impl Job {
     }
 
     fn committed(&mut self, now: Time, record: StepRecord, effects: &mut Vec<Effect>) {
-        if record.step >= self.recorded {
+        let stale = record.step < self.recorded;
+        if !stale {
             self.records
                 .entry(record.step)
                 .or_default()
                 .insert(record.slice, record);
         }
-        let slices = self.slices.len();
+        let (slices, before) = (self.slices.len(), self.recorded);
         while let Some(parts) = self.records.remove(&self.recorded) {
             if parts.len() < slices {
                 self.records.insert(self.recorded, parts);
@@ -139,9 +141,12 @@ impl Job {
                 effects.push(Effect::Saver(saver::Event::Recorded(self.recorded)));
             }
         }
-        effects.push(Effect::Order(ShardOrder::Recorded {
-            before: self.recorded,
-        }));
+        // Whoever repeats a record did not hear that it is in the ledger.
+        if stale || self.recorded > before {
+            effects.push(Effect::Order(ShardOrder::Recorded {
+                before: self.recorded,
+            }));
+        }
     }
 
     /// Every slice has applied the step: one line of the ledger.
@@ -194,6 +199,9 @@ impl Job {
         if self.pace.is_due(now) || version == self.rules.last() {
             let loss = self.last_loss;
             effects.push(Effect::Tell(Fact::Committed { version, loss }));
+        }
+        if self.settings.hosts.is_some() && self.durable < Some(version) {
+            self.chain.insert(version, chain);
         }
         self.compare(version, chain, effects);
     }

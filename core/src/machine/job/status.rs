@@ -99,6 +99,9 @@ pub struct SliceStatus {
     pub backup: Option<Incarnation>,
     /// Whether the backup has all that was published.
     pub in_sync: bool,
+    /// Steps that it has yet to acknowledge, as the primary last said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub behind: Option<u64>,
 }
 
 /// One host.
@@ -147,8 +150,8 @@ impl Job {
             generation: self.generation,
             timeline: self.branch.timeline,
             workers: self.member_status(),
-            slices: Vec::new(),
-            hosts: Vec::new(),
+            slices: self.slice_status(),
+            hosts: self.host_status(),
             wanted: if self.is_told() { 0 } else { self.wanted },
             joined: members.joined,
             lost: members.lost,
@@ -217,6 +220,9 @@ impl Job {
 
     /// Names who is missing: the holders of what the open step lacks.
     fn waiting(&self) -> Option<String> {
+        if let Some(waiting) = self.waiting_for_hosts() {
+            return Some(waiting);
+        }
         let low = self.low();
         if low == self.rules.last() {
             return self

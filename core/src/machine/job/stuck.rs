@@ -58,6 +58,12 @@ impl Progress {
         self.opened = now;
     }
 
+    /// All slices begin again at an earlier step, as fast as before.
+    pub(super) fn go_back(&mut self, now: Time, base: Step) {
+        (self.step, self.opened, self.copied) = (base, now, None);
+        self.backups.clear();
+    }
+
     /// The open step is now this one. A step that needed copies says little of how long steps take:
     /// it lengthens what is usual by a quarter at most, or a stuck member would buy itself time.
     fn at(&mut self, now: Time, step: Step, lease: Span) {
@@ -97,7 +103,7 @@ impl Job {
     /// Whether somebody is waited for.
     pub(super) fn is_open(&self) -> bool {
         let over = self.low() == self.rules.last() || self.resting_at().is_some();
-        self.ending.is_none() && !over
+        self.ending.is_none() && !over && !self.is_unserved()
     }
 
     /// Whether the open step takes longer than it may.

@@ -73,8 +73,8 @@ impl Worker {
                     sum.answered.insert(slice);
                 }
             }
-            // A newer assignment is on its way; its views say where to go.
-            Verdict::Superseded => {}
+            // A newer assignment is on its way, or the slice has yet to hear of this one's view.
+            Verdict::Superseded => self.refused = true,
             Verdict::Malformed => {
                 let cause = format!(
                     "slice {slice} does not know node {node} of step {} with the rows that this \
@@ -329,16 +329,17 @@ impl Worker {
             }
         }
         for slice in self.up() {
-            self.pull_missing(slice, effects);
-            for sum in self
-                .sums
-                .values()
-                .filter(|sum| !sum.answered.contains(&slice))
-            {
-                self.send(slice, sum, effects);
-            }
+            self.ask_slice_again(slice, effects);
         }
         self.evaluation_again(effects);
+    }
+
+    pub(super) fn ask_slice_again(&self, slice: SliceId, effects: &mut Vec<Effect>) {
+        self.pull_missing(slice, effects);
+        let unanswered = |sum: &&Sum| !sum.answered.contains(&slice);
+        for sum in self.sums.values().filter(unanswered) {
+            self.send(slice, sum, effects);
+        }
     }
 }
 

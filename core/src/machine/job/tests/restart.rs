@@ -1,0 +1,139 @@
+//! A coordinator that comes back to hosts which went on without it.
+
+use super::hosts::{Hosted, Short, assigned, hosted, is_kept, served, view};
+use super::*;
+use crate::message::{Duty, Holding, HostSays};
+
+/// The reign after the one that hosts were numbered in.
+const REIGN: u64 = 8;
+const PLAN: [Short; 2] = [(3, 1, Some(2), true), (4, 2, None, false)];
+
+fn restarted() -> Hosted {
+    let views = (0..).zip(PLAN).map(|(slice, short)| view(slice, short));
+    let settings = Settings {
+        reign: REIGN,
+        views: views.clone().collect(),
+        recorded: Step(2),
+        durable: Some(Step(1)),
+        chain: BTreeMap::from([(Step(2), [2; 32])]),
+        ..hosted(2, 1)
+    };
+    let mut restarted = Hosted::new(settings);
+    restarted.durable = views.map(|view| (view.slice, view)).collect();
+    restarted.bench.join(1);
+    restarted
+}
+
+fn holding(slice: u16, duty: Duty, step: u64) -> Holding {
+    Holding {
+        slice: SliceId(slice),
+        duty,
+        branch: branch(),
+        view: View::first(7),
+        step: Step(step),
+    }
+}
+
+fn back(restarted: &mut Hosted, number: u32) -> Vec<Effect> {
+    let holdings = match number {
+        1 => vec![holding(0, Duty::Primary, 4)],
+        _ => vec![holding(0, Duty::Backup, 4), holding(1, Duty::Primary, 3)],
+    };
+    restarted.ready_with(number, &holdings)
+}
+
+#[test]
+fn with_all_hosts_back_the_run_goes_on_where_it_is() {
+    let mut run = restarted();
+    assert_eq!(assigned(&back(&mut run, 1)), Vec::<Vec<Short>>::new());
+    let effects = back(&mut run, 2);
+    assert_eq!(served(&effects)[0], (2, PLAN.to_vec()));
+    let first = effects.iter().find_map(|effect| match effect {
+        Effect::Say(_, CoordinatorSays::Assign(assignment)) => Some(assignment.leases[0].from),
+        _ => None,
+    });
+    assert_eq!(first, Some(Step(3)), "nothing is evaluated again");
+    assert_eq!(run.bench.job.low(), Step(3));
+    // Only slice 1 gets the backup that it lacked.
+    assert_eq!(run.views(), [PLAN[0], (1, 2, Some(1), false)]);
+    let changed = run.tick(1000).iter().any(is_kept);
+    assert!(!changed, "{:?}", run.views());
+    assert_eq!(run.bench.job.branch, branch());
+    // Records that the ledger lacks come from the hosts.
+    let mut effects = Vec::new();
+    for (number, slice) in [(1, 0), (2, 1)] {
+        let record = ShardReport::Committed(record(slice, 2));
+        effects.extend(run.says(number, HostSays::Report(record)));
+    }
+    let line = |effect: &&Effect| matches!(effect, Effect::Append(Record::Step(_)));
+    assert_eq!(effects.iter().filter(line).count(), 1);
+}
+
+#[test]
+fn a_missing_primary_with_a_backup_in_sync_is_replaced_after_the_grace() {
+    let mut run = restarted();
+    back(&mut run, 2);
+    assert_eq!(
+        run.bench.job.status(run.bench.now).slices[0].state,
+        "returning"
+    );
+    assert_eq!(served(&run.tick(999)), vec![]);
+    let plan = vec![(1, 2, None, false), PLAN[1]];
+    assert_eq!(served(&run.tick(1)), vec![(2, plan)]);
+    assert_eq!(run.bench.job.branch, branch());
+}
+
+#[test]
+fn a_missing_primary_without_a_backup_in_sync_rolls_all_back_after_the_grace() {
+    let mut run = restarted();
+    back(&mut run, 1);
+    run.tick(999);
+    assert_eq!(run.bench.job.branch, branch());
+    let effects = run.tick(1);
+    let next = Branch {
+        timeline: Timeline::first(REIGN),
+        base: Step(1),
+        ..branch()
+    };
+    assert!(effects.contains(&Effect::KeepBranch(next)), "{effects:?}");
+    assert_eq!(
+        run.bench.job.settings.superseded,
+        BTreeMap::from([(Step(2), [2; 32])])
+    );
+    run.ready(3);
+    assert_eq!(
+        run.views(),
+        [(1, 1, Some(3), false), (2, 3, Some(1), false)]
+    );
+}
+
+#[test]
+fn the_view_of_a_new_reign_is_above_all_before() {
+    let mut run = restarted();
+    back(&mut run, 1);
+    let effects = back(&mut run, 2);
+    let views = effects.iter().find_map(|effect| match effect {
+        Effect::KeepViews(views) => Some(views.iter().map(|view| view.view).collect()),
+        _ => None,
+    });
+    let first = View {
+        reign: REIGN,
+        number: 1,
+    };
+    assert_eq!(views, Some(vec![first]));
+}
+
+#[test]
+fn a_branch_without_views_is_placed_like_a_first_start() {
+    let settings = Settings {
+        reign: REIGN,
+        ..hosted(1, 0)
+    };
+    let mut run = Hosted::new(settings);
+    let told = run.ready(1);
+    assert_eq!(
+        served(&told),
+        vec![(1, vec![(1, 1, None, false), (2, 1, None, false)])]
+    );
+    assert_eq!(run.bench.job.branch, branch());
+}
