@@ -14,7 +14,7 @@ use resilin_learn::kernel::{AppliedStep, BlockStats, Digest, PinnedSlice, SliceK
 use super::Setting;
 use super::actor::ShardActor;
 use super::mailbox::Kernel;
-use super::state::kernel_of;
+use super::state::{kernel_of, tensors_of};
 use crate::link::{BufferPool, SharedValues};
 
 /// The machine has one sum or update under way, beside at most one cut, a copy and a root of each
@@ -63,7 +63,12 @@ pub(super) enum Answer {
         weights: Arc<Vec<f32>>,
     },
     Copied(Cut),
-    Taken(Step, Arc<Vec<f32>>),
+    /// The weights of a copy's version, and of the one before if they came with it.
+    Taken {
+        step: Step,
+        weights: Arc<Vec<f32>>,
+        before: Option<Arc<Vec<f32>>>,
+    },
 }
 
 /// A copy of a version with all optimizer state, to be written elsewhere while training goes on.
@@ -228,6 +233,12 @@ impl Arithmetic {
         let weights = kernel.weights(step);
         let weights = Arc::clone(weights.expect("the newest version is live"));
         self.kernel = Some(kernel);
-        Answer::Taken(step, weights)
+        let before = tensors.get(tensors_of(&self.plan));
+        let before = before.map(|weights| Arc::new(weights.to_vec()));
+        Answer::Taken {
+            step,
+            weights,
+            before,
+        }
     }
 }

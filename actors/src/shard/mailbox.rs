@@ -1,6 +1,5 @@
 //! What a slice's actor is told, and by whom.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use actix::{ActorContext, AsyncContext, Context, Handler, Message};
@@ -8,7 +7,7 @@ use resilin_core::frame::DataHeader;
 use resilin_core::machine::shard::{Assigned, Event, Push, Shard};
 use resilin_core::message::{ShardOrder, SliceSays, WorkerAsks};
 use resilin_core::tree::Node;
-use resilin_core::{LinkId, View};
+use resilin_core::{LinkId, Step, View};
 
 use super::actor::ShardActor;
 use super::kernel::Answer;
@@ -201,8 +200,14 @@ impl Handler<Kernel> for ShardActor {
         let event = match answer {
             Answer::Root(step, root) => return self.root_copied(step, root),
             Answer::Copied(cut) => return self.copied(cut),
-            Answer::Taken(step, weights) => {
-                self.versions = BTreeMap::from([(step, weights)]);
+            Answer::Taken {
+                step,
+                weights,
+                before,
+            } => {
+                let previous = step.0.checked_sub(1).map(Step);
+                self.versions = previous.zip(before).into_iter().collect();
+                self.versions.insert(step, weights);
                 Event::Copied { step }
             }
             Answer::Combined(step, stats) => Event::Combined {

@@ -2,6 +2,7 @@
 //! backup the same in.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use actix::{AsyncContext, Context, Handler, Message};
 use resilin_core::frame::{DataHeader, Kind};
@@ -25,6 +26,11 @@ pub(super) struct Mirror {
     dialling: Option<oneshot::Sender<()>>,
     /// Roots that may be asked for again; `None` while the kernel copies one.
     roots: BTreeMap<Step, Option<SharedValues>>,
+    /// The weights before those of the copy that is being sent: other slices' workers may still
+    /// need them of whoever serves next.
+    before: Option<Arc<Vec<f32>>>,
+    /// Tensors of the copy that was offered last.
+    offered: usize,
     /// The copy that is being taken.
     arriving: Option<Arriving>,
 }
@@ -88,7 +94,11 @@ impl ShardActor {
     }
 
     pub(super) fn send_copy(&mut self, view: View, step: Step, votes: Vec<Vote>) {
-        let tensors = u32::try_from(tensors_of(&self.plan)).expect("few moments");
+        let before = step.0.checked_sub(1).filter(|_| !votes.is_empty());
+        let before = before.and_then(|before| self.versions.get(&Step(before)));
+        self.mirror.before = before.cloned();
+        let tensors = tensors_of(&self.plan) + usize::from(self.mirror.before.is_some());
+        let tensors = u32::try_from(tensors).expect("few moments");
         self.say_to_mirror(&ReplicaSays::Copy {
             view,
             step,
@@ -98,15 +108,17 @@ impl ShardActor {
         self.hands.give(Work::Copy(step));
     }
 
-    pub(super) fn copied(&self, cut: Cut) {
+    pub(super) fn copied(&mut self, cut: Cut) {
         let belongs = self.belongs(cut.step);
-        for tensor in belongs.state(cut.lend()) {
+        let before = self.mirror.before.take();
+        let before = before.map(|weights| SharedValues::new(weights));
+        for tensor in belongs.state(cut.lend().into_iter().chain(before)) {
             self.mirror.queue(tensor);
         }
     }
 
     pub(super) fn take_copy(&mut self, step: Step) {
-        let (values, wanted) = (self.plan.values().len(), tensors_of(&self.plan));
+        let (values, wanted) = (self.plan.values().len(), self.mirror.offered);
         self.mirror.arriving = Some(Arriving::new(self.belongs(step), values, wanted));
     }
 
@@ -199,7 +211,7 @@ impl Handler<Followed> for ShardActor {
     type Result = ();
 
     fn handle(&mut self, Followed(knock): Followed, context: &mut Context<Self>) {
-        let setting = std::sync::Arc::clone(&self.setting);
+        let setting = Arc::clone(&self.setting);
         let serve = mirror::serve(knock, setting, self.carries(), context.address());
         actix::spawn(serve);
     }
@@ -229,6 +241,10 @@ impl Handler<MirrorSaid> for ShardActor {
 
     fn handle(&mut self, MirrorSaid(link, says): MirrorSaid, context: &mut Context<Self>) {
         if self.mirror.is(link) {
+            if let ReplicaSays::Copy { tensors, .. } = &says {
+                let (state, offered) = (tensors_of(&self.plan), *tensors as usize);
+                self.mirror.offered = offered.clamp(state, state + 1);
+            }
             self.event(Event::Replica(says), context);
         }
     }

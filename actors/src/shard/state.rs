@@ -20,7 +20,7 @@ pub(crate) fn tensors_of(plan: &SlicePlan) -> usize {
     1 + plan.rule.optimizer.moments().len()
 }
 
-/// The kernel of a slice whose state arrived.
+/// The kernel of a slice whose state arrived; further tensors are not looked at.
 ///
 /// # Panics
 /// If tensors are missing or of another length; whoever took them in has looked.

@@ -5,6 +5,8 @@
 //! the coordinator: it is told to the next one.
 
 mod serve;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 

@@ -9,7 +9,11 @@ mod collect;
 mod commit;
 mod event;
 mod follow;
+#[cfg(test)]
+mod follow_test;
 mod lead;
+#[cfg(test)]
+mod lead_test;
 mod mirror;
 mod order;
 mod record;

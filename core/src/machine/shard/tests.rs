@@ -8,9 +8,9 @@ use crate::time::Span;
 use crate::tree::Tree;
 use crate::vote::{Action, VoteRules};
 
-const LINK: LinkId = LinkId(1);
+pub(super) const LINK: LinkId = LinkId(1);
 
-fn rules(slices: u16) -> Rules {
+pub(super) fn rules(slices: u16) -> Rules {
     Rules {
         run: RunId(1),
         sampling: Sampling::new(40, 4, 2, Shuffle::Global, 1),
@@ -31,8 +31,8 @@ fn rules(slices: u16) -> Rules {
 }
 
 /// A shard with one worker linked, and what it did last.
-struct Bench {
-    shard: Shard,
+pub(super) struct Bench {
+    pub(super) shard: Shard,
     effects: Vec<Effect>,
 }
 
@@ -42,6 +42,10 @@ impl Bench {
     }
 
     fn with(rules: Rules) -> Self {
+        Self::begun(rules, Assigned::Primary { backup: None })
+    }
+
+    pub(super) fn begun(rules: Rules, duty: Assigned) -> Self {
         let origin = Origin {
             slice: SliceId(0),
             timeline: Timeline::first(1),
@@ -49,7 +53,7 @@ impl Bench {
             view: View::first(1),
             step: Step(0),
         };
-        let shard = Shard::new(rules, origin, &mut Vec::new());
+        let shard = Shard::begin(rules, origin, duty, &mut Vec::new());
         let mut bench = Self {
             shard,
             effects: Vec::new(),
@@ -59,7 +63,7 @@ impl Bench {
     }
 
     /// Everything but progress reports, which repeat what the other effects say.
-    fn event(&mut self, event: Event) -> Vec<Effect> {
+    pub(super) fn event(&mut self, event: Event) -> Vec<Effect> {
         self.effects.clear();
         self.shard.step(Time(0), event, &mut self.effects);
         let report = |e: &Effect| matches!(e, Effect::Report(ShardReport::Progress { .. }));
@@ -70,14 +74,14 @@ impl Bench {
             .collect()
     }
 
-    fn push(&mut self, step: u64, level: u8, index: u32, tensor: u64) -> Vec<Effect> {
+    pub(super) fn push(&mut self, step: u64, level: u8, index: u32, tensor: u64) -> Vec<Effect> {
         self.event(Event::Pushed(
             LINK,
             contribution(step, level, index, tensor),
         ))
     }
 
-    fn pull(&mut self, step: u64) -> Vec<Effect> {
+    pub(super) fn pull(&mut self, step: u64) -> Vec<Effect> {
         self.pull_for(step, Use::Train)
     }
 
@@ -105,7 +109,7 @@ impl Bench {
         })
     }
 
-    fn combined(&mut self) -> Vec<Effect> {
+    pub(super) fn combined(&mut self) -> Vec<Effect> {
         let step = self.shard.version();
         self.event(Event::Combined {
             step,
@@ -114,12 +118,12 @@ impl Bench {
         })
     }
 
-    fn order(&mut self, order: ShardOrder) -> Vec<Effect> {
+    pub(super) fn order(&mut self, order: ShardOrder) -> Vec<Effect> {
         self.event(Event::Order(order))
     }
 
     /// Everything but progress reports, `millis` after the start.
-    fn tick(&mut self, millis: u64) -> Vec<Effect> {
+    pub(super) fn tick(&mut self, millis: u64) -> Vec<Effect> {
         let (now, mut effects) = (Time(0) + Span::from_millis(millis), Vec::new());
         self.shard.step(now, Event::Tick, &mut effects);
         effects.retain(|e| !matches!(e, Effect::Report(ShardReport::Progress { .. })));
@@ -127,7 +131,7 @@ impl Bench {
     }
 }
 
-fn contribution(step: u64, level: u8, index: u32, tensor: u64) -> Push {
+pub(super) fn contribution(step: u64, level: u8, index: u32, tensor: u64) -> Push {
     let samples = 2u64.checked_shl(level.into()).unwrap_or(0);
     Push {
         timeline: Timeline::first(1),
@@ -143,7 +147,7 @@ fn contribution(step: u64, level: u8, index: u32, tensor: u64) -> Push {
     }
 }
 
-fn incarnation() -> Incarnation {
+pub(super) fn incarnation() -> Incarnation {
     Incarnation::first(1)
 }
 
