@@ -21,6 +21,7 @@ mod stuck;
 mod suspect;
 #[cfg(test)]
 mod tests;
+mod unfollowed;
 mod views;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -153,6 +153,7 @@ impl Job {
         }
         self.hosting.synced.clear();
         self.hosting.fresh.clear();
+        self.hosting.backlogs.clear();
         self.hosting.unheard.clear();
         self.hosting.patience = Some(now + self.rules.lease);
         let slices = branch.shards;

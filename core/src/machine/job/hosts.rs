@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Effect, Job, Settings, branch, reshard};
 use crate::fact::Fact;
-use crate::id::{Generation, Incarnation, SliceId, Timeline, View};
+use crate::id::{Generation, Incarnation, SliceId, Step, Timeline, View};
 use crate::machine::fleet::{Cause, HostNews};
 use crate::message::{Holding, HostSays, HostTold, ShardOrder, ShardReport, SliceView};
 use crate::time::Time;
@@ -53,6 +53,8 @@ pub(super) struct Hosting {
     pub(super) fresh: BTreeSet<SliceId>,
     /// Slices of which this life of the coordinator knows nothing yet.
     pub(super) unheard: BTreeSet<SliceId>,
+    /// Primaries that wait for their backup: at which step, and since when.
+    pub(super) backlogs: BTreeMap<SliceId, (Step, Time)>,
     /// A replica that could not be made.
     pub(super) failed: Option<(SliceId, Incarnation, String)>,
     /// The coordinator itself stood still: nobody is promoted or rolled back before (PROTOCOL 5).
@@ -81,6 +83,7 @@ impl Hosting {
             synced: BTreeMap::new(),
             fresh: BTreeSet::new(),
             unheard: unheard.collect(),
+            backlogs: BTreeMap::new(),
             failed: None,
             hold: None,
             patience: None,
@@ -214,6 +217,7 @@ impl Job {
         };
         self.report(now, report, effects);
         if let Some(step) = current {
+            self.hear_backlog(now, slice, step);
             self.first_heard(slice, step, effects);
         }
     }

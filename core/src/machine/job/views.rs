@@ -88,6 +88,9 @@ impl Job {
             (Presence::Here, Some(Presence::Here)) if self.is_unfit(now, backup) => Some(
                 Change::View(with_backup(view, None, false), "its backup cannot serve it"),
             ),
+            (Presence::Here, Some(Presence::Here)) if self.is_unfollowed(now, view.slice) => Some(
+                Change::View(with_backup(view, None, false), "its backup does not follow"),
+            ),
             (_, Some(_)) if told && !in_sync => Some(synced()),
             (Presence::Here, Some(Presence::Here)) if in_sync && self.leaves(primary) => {
                 promoted("its primary leaves")
@@ -183,6 +186,7 @@ impl Job {
         self.hosting.trouble = None;
         for (view, cause) in changes {
             let (slice, number) = (view.slice, view.view);
+            self.hosting.backlogs.remove(&slice);
             effects.push(Effect::Tell(Fact::ViewChanged {
                 slice,
                 view: number,

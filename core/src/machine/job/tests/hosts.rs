@@ -173,6 +173,23 @@ impl Hosted {
         self.news(HostNews::Said(primary, HostSays::Report(report)))
     }
 
+    /// The slice's primary reports its open step, and that its backup lacks one.
+    fn waits(&mut self, slice: u16, step: u64, voted: bool) -> Vec<Effect> {
+        let primary = self.durable[&SliceId(slice)].primary.expect("a host");
+        let report = ShardReport::Progress {
+            slice: SliceId(slice),
+            timeline: self.bench.job.branch.timeline,
+            step: Step(step),
+            covered: PartitionSet::default(),
+            pinned: None,
+            cutting: None,
+            resting: false,
+            voted,
+            behind: Some(1),
+        };
+        self.news(HostNews::Said(primary, HostSays::Report(report)))
+    }
+
     /// Both slices commit the step.
     pub(super) fn commit(&mut self, step: u64) -> Vec<Effect> {
         let mut effects = Vec::new();
@@ -310,6 +327,29 @@ fn a_reset_link_promotes_the_backup_in_sync_at_once() {
             (2, plan)
         ]
     );
+}
+
+#[test]
+fn a_backup_that_does_not_follow_for_a_lease_is_given_up() {
+    let lease = 1_000;
+    let before = (3, 1, Some(2), true);
+    let mut hosted = Hosted::in_sync();
+    hosted.waits(0, 0, false);
+    hosted.bench.now = hosted.bench.now + Span::from_millis(lease - 1);
+    hosted.waits(0, 0, false);
+    assert_eq!(hosted.views()[0], before, "not a lease yet");
+    hosted.bench.now = hosted.bench.now + Span::from_millis(1);
+    hosted.waits(0, 0, false);
+    // The next view may take it back: it is copied then, and nobody waits for it.
+    assert_eq!(hosted.views()[0], (6, 1, Some(2), false));
+    // One that voted may wait for another slice's vote, until all have voted.
+    let mut hosted = Hosted::in_sync();
+    hosted.waits(0, 0, true);
+    hosted.bench.now = hosted.bench.now + Span::from_millis(2 * lease);
+    hosted.waits(0, 0, true);
+    assert_eq!(hosted.views()[0], before);
+    hosted.at(1, 1, false);
+    assert_eq!(hosted.views()[0], (6, 1, Some(2), false));
 }
 
 #[test]
