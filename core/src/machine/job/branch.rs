@@ -91,7 +91,7 @@ impl Job {
         match why {
             // A cut that was being committed meanwhile is a better base.
             Why::Lost(cause) if self.durable > Some(branch.base) => {
-                return self.roll_back(cause, effects);
+                self.roll_back(cause, effects);
             }
             Why::Lost(cause) => {
                 let base = branch.base;

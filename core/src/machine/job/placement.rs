@@ -104,9 +104,8 @@ fn primaries(
         .into_iter()
         .flat_map(|(host, room)| std::iter::repeat_n(host, room));
     for slice in (0..slices).map(SliceId) {
-        if !placed.contains_key(&slice) {
-            placed.insert(slice, free.next().expect("shares add up to all slices"));
-        }
+        let next = || free.next().expect("shares add up to all slices");
+        placed.entry(slice).or_insert_with(next);
     }
     placed
 }
