@@ -208,29 +208,20 @@ impl Saver {
             },
             late_at: Some(now + self.patience),
         });
-        self.miss(now, effects);
+        self.judge(now, effects);
     }
 
     fn promoted(&mut self, now: Time, slice: SliceId, upto: Step, effects: &mut Vec<Effect>) {
         let known = self.missing.entry(slice).or_insert(upto);
         *known = upto.max(*known);
-        self.miss(now, effects);
+        self.judge(now, effects);
     }
 
-    /// Ends the parts of the cut that nobody makes any more.
-    fn miss(&mut self, now: Time, effects: &mut Vec<Effect>) {
-        let Some(cut) = &self.cut else { return };
-        let step = cut.step;
-        let Stage::Writing { ended, .. } = &cut.stage else {
-            return;
-        };
+    /// Slices whose part of the cut nobody makes any more.
+    fn lost(&self, step: Step, ended: &BTreeSet<SliceId>) -> Vec<SliceId> {
         let lost = self.missing.iter().filter(|(_, upto)| step <= **upto);
-        let open = lost.filter(|(slice, _)| !ended.contains(slice));
-        let open: Vec<SliceId> = open.map(|(slice, _)| *slice).collect();
-        for slice in open {
-            let reason = format!("the process that cut slice {slice} at step {step} was lost");
-            self.ended(now, slice, step, Some(reason), effects);
-        }
+        let slices = lost.map(|(slice, _)| *slice);
+        slices.filter(|slice| !ended.contains(slice)).collect()
     }
 
     /// What was being written is of a branch that is left. A commit is not taken back: its version
@@ -274,19 +265,26 @@ impl Saver {
 
     /// Commits, or gives up, once no part is under way and the ledger is as far.
     fn judge(&mut self, now: Time, effects: &mut Vec<Effect>) {
-        let Some(cut) = &mut self.cut else { return };
+        let Some(cut) = &self.cut else { return };
         let step = cut.step;
-        let reason = match &mut cut.stage {
-            Stage::Writing { ended, failed } if ended.len() == usize::from(self.slices) => {
-                failed.take()
-            }
-            Stage::Writing { .. } | Stage::Committing => return,
+        let Stage::Writing { ended, failed } = &cut.stage else {
+            return;
         };
+        let lost = self.lost(step, ended);
+        if ended.len() + lost.len() < usize::from(self.slices) {
+            return;
+        }
+        let gone =
+            |slice: &SliceId| format!("the process that cut slice {slice} at step {step} was lost");
+        let reason = failed.clone().or_else(|| lost.first().map(gone));
         if let Some(reason) = reason {
             return self.give_up(now, step, reason, effects);
         }
         if step <= self.recorded {
-            cut.stage = Stage::Committing;
+            self.cut = self.cut.take().map(|cut| Cut {
+                stage: Stage::Committing,
+                ..cut
+            });
             effects.push(Effect::Commit(step));
         }
     }

@@ -186,3 +186,53 @@ fn what_may_be_lost_is_said_again() {
     let late = run(&mut saver, 1270, Event::Cutting(step));
     assert!(late.contains(&Effect::CutOver(step)), "{late:?}");
 }
+
+#[test]
+fn a_promotion_aborts_the_cut_that_went_with_the_old_primary() {
+    let (step, reason) = (Step(7), "the process that cut slice 1 at step 7 was lost");
+    let given_up = vec![
+        Effect::CutOver(step),
+        Effect::Abandon(step),
+        Effect::Degraded(reason.into()),
+    ];
+    let mut saver = begun(0, step);
+    let promoted = Event::Promoted(SliceId(1), step);
+    assert_eq!(run(&mut saver, 1, promoted.clone()), vec![]);
+    let ended = run(&mut saver, 2, Event::Written(SliceId(0), step));
+    assert_eq!(ended, given_up, "once the other slice's part is there");
+    // The cut is heard of only after the promotion.
+    run(&mut saver, 3, promoted);
+    run(&mut saver, 4, Event::Begun(SliceId(0), step));
+    assert_eq!(
+        run(&mut saver, 5, Event::Written(SliceId(0), step)),
+        given_up
+    );
+    // The new primary cuts the version itself.
+    for slice in [SliceId(0), SliceId(1)] {
+        run(&mut saver, 6, Event::Begun(slice, step));
+    }
+    run(&mut saver, 7, Event::Written(SliceId(0), step));
+    let all = run(&mut saver, 7, Event::Written(SliceId(1), step));
+    assert_eq!(all, vec![Effect::Commit(step)]);
+}
+
+#[test]
+fn a_new_branch_drops_what_is_written_and_counts_its_own_slices() {
+    let mut saver = begun(0, Step(7));
+    assert_eq!(
+        run(&mut saver, 1, Event::Branch(3, Step(4))),
+        vec![Effect::Abandon(Step(7))]
+    );
+    for slice in (0..3).map(SliceId) {
+        assert_eq!(run(&mut saver, 2, Event::Begun(slice, Step(6))), vec![]);
+        assert_eq!(run(&mut saver, 2, Event::Written(slice, Step(6))), vec![]);
+    }
+    let all = run(&mut saver, 3, Event::Recorded(Step(6)));
+    assert_eq!(all, vec![Effect::Commit(Step(6))]);
+    // A commit under way is real on any branch.
+    assert_eq!(run(&mut saver, 4, Event::Branch(1, Step(4))), vec![]);
+    assert_eq!(
+        run(&mut saver, 5, Event::Committed(Step(6))),
+        vec![Effect::CutOver(Step(6)), Effect::Durable(Step(6))]
+    );
+}
