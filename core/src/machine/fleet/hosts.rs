@@ -4,6 +4,10 @@
 //! dials again within it, or that an earlier life of the coordinator knew, keeps its number: which of
 //! its replicas still count is judged by views and branches (PROTOCOL 2, 3, 5).
 
+#[cfg(test)]
+#[path = "hosts_test.rs"]
+mod tests;
+
 use std::collections::BTreeMap;
 
 use super::{Cause, Effect, Fleet};

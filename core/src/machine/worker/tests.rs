@@ -1,3 +1,5 @@
+mod views;
+
 use super::*;
 use crate::layout::SliceMap;
 use crate::message::{ShardSays, SliceView, TaskScore, Verdict, WorkerAsks};
