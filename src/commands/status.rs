@@ -2,7 +2,7 @@
 
 use resilin_actors::Exit;
 use resilin_actors::coordinator::RunStatus;
-use resilin_core::machine::job::MemberStatus;
+use resilin_core::machine::job::{HostStatus, MemberStatus, SliceStatus};
 
 use super::events;
 use crate::client::ClientArgs;
@@ -72,11 +72,44 @@ fn lines(status: &RunStatus) -> Vec<String> {
     lines.extend(job.workers.iter().map(member));
     let recent = status.recent.iter().rev().take(FACTS).rev();
     lines.extend(recent.map(|fact| format!("  {}", events::text(fact))));
+    if !job.slices.is_empty() {
+        lines.push(format!("shards      {}", job.slices.len()));
+        lines.extend(job.slices.iter().map(slice));
+        lines.push(format!("hosts       {}", job.hosts.len()));
+        lines.extend(job.hosts.iter().map(host));
+    }
     lines.push(format!(
         "join        resilin worker --join {}",
         status.location.join
     ));
     lines
+}
+
+fn slice(slice: &SliceStatus) -> String {
+    let backup = match (slice.backup, slice.in_sync) {
+        (None, _) => "no copy".into(),
+        (Some(backup), true) => format!("copied to {backup}"),
+        (Some(backup), false) => format!("being copied to {backup}"),
+    };
+    format!(
+        "  {:<4} {:<9} at {:<16} view {}  step {}  {backup}",
+        slice.slice.to_string(),
+        slice.state,
+        slice.primary.to_string(),
+        slice.view,
+        slice.step
+    )
+}
+
+fn host(host: &HostStatus) -> String {
+    format!(
+        "  {:<16} {:<24} {:<9} {:>3} shards {:>3} copies",
+        host.incarnation.to_string(),
+        host.name,
+        host.state,
+        host.primaries,
+        host.backups
+    )
 }
 
 fn member(member: &MemberStatus) -> String {

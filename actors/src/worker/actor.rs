@@ -111,7 +111,11 @@ impl WorkerActor {
                     control.close("fenced");
                 }
             }
-            Effect::Layout(slices) => self.rules.slices = slices,
+            Effect::Layout(slices) => {
+                self.rules.slices = slices;
+                // Parts of a version that were cut elsewhere do not fit together with new ones.
+                self.arrivals.clear();
+            }
             Effect::Dial(view) => self.dial(view, context),
             Effect::Hangup(slice) => drop(self.slices.remove(&slice)),
             Effect::Ask(slice, asks) => self.ask(slice, asks),

@@ -75,6 +75,11 @@ impl Arrivals {
             .retain(|(kept, version), _| *kept != purpose || *version >= step);
     }
 
+    /// Drops everything.
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
     /// All slices of a version, in order.
     pub(super) fn whole(&self, purpose: Use, step: Step, pool: &BufferPool) -> Whole {
         let parts = self.parts.get(&(purpose, step));
