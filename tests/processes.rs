@@ -18,6 +18,8 @@ mod quiet;
 mod resume;
 #[path = "processes/scene.rs"]
 mod scene;
+#[path = "processes/shards.rs"]
+mod shards;
 
 /// The program under test.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_resilin");
