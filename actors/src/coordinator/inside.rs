@@ -53,6 +53,7 @@ impl Outside for Inside {
             step: cut.step,
             digests: cut.digests.clone(),
             copy: store::Copy::Inside(Box::new(cut)),
+            over: None,
         });
     }
 }

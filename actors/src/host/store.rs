@@ -7,13 +7,13 @@ use resilin_core::frame::DataHeader;
 use resilin_core::handshake::Role;
 use resilin_core::message::{Branch, StoreAsks, StoreSays};
 use resilin_core::{SliceId, Span, Step, View};
-use resilin_learn::kernel::SliceKernel;
+use resilin_learn::kernel::{Digest, SliceKernel};
 
 use super::facts::Facts;
 use crate::clock::duration;
 use crate::link::{
-    Address, Backoff, BufferPool, Inbox, Link, LinkOptions, LinkSender, Received, SharedValues,
-    dial,
+    Address, Backoff, BufferPool, Inbox, Link, LinkOptions, LinkSender, OutTensor, Received,
+    SharedValues, dial,
 };
 use crate::shard::{Arriving, Belongs, Cut, kernel_of, tensors_of};
 
@@ -26,7 +26,7 @@ const PAUSES: (Span, Span) = (Span::from_millis(20), Span::from_millis(500));
 /// How long a copy is offered to a store that does not answer.
 const OFFERED: Duration = Duration::from_secs(30);
 
-/// How long the store may take to let go of a copy that was sent whole.
+/// How long a cut whose part was sent whole may take.
 const TAKEN: Duration = Duration::from_secs(60);
 
 /// Gets a slice as it was at the base of the branch. Tries for as long as it is waited for; an error
@@ -74,6 +74,7 @@ async fn attempt(facts: &Facts, slice: SliceId, branch: Branch) -> Result<Answer
         Received::Control(message) => match message.decode() {
             Ok(StoreSays::Restored { .. }) => {}
             Ok(StoreSays::Refused { cause }) => return Ok(Err(cause)),
+            Ok(StoreSays::Over) => return Err("another answer than expected".into()),
             Err(error) => return Err(error.to_string()),
         },
         Received::Tensor { header, .. } => return Err(unexpected(&header)),
@@ -126,55 +127,69 @@ fn belongs(facts: &Facts, slice: SliceId, branch: Branch, step: Step) -> Belongs
     }
 }
 
-/// Sends a copy to the store. What does not arrive is a checkpoint that is not made.
+/// Sends a copy to the store, and again to a restarted coordinator until its cut is over. What does
+/// not arrive is a checkpoint that is not made.
 pub(super) async fn upload(facts: Arc<Facts>, branch: Branch, cut: Cut) {
-    let (slice, step, begun) = (cut.slice, cut.step, Instant::now());
+    let Cut { slice, step, .. } = cut;
+    let digests = cut.digests.clone();
+    let belongs = belongs(&facts, slice, branch, step);
+    let part = Part {
+        slice,
+        digests,
+        tensors: belongs.state(cut.lend()),
+        belongs,
+    };
+    let begun = Instant::now();
     let mut backoff = Backoff::new(PAUSES.0, PAUSES.1, std::process::id().into());
-    let opened = loop {
-        match link(&facts, slice, branch).await {
-            Ok(opened) => break Ok(opened),
-            Err(cause) if begun.elapsed() >= OFFERED => break Err(cause),
-            Err(_) => tokio::time::sleep(duration(backoff.next_pause())).await,
+    loop {
+        match part.send(&facts).await {
+            Ok(()) => return,
+            Err(cause) if begun.elapsed() >= OFFERED => {
+                tracing::warn!(%slice, %step, cause, "a copy for a checkpoint was not taken");
+                return;
+            }
+            Err(cause) => tracing::debug!(%slice, %step, cause, "a copy is offered again"),
         }
-    };
-    let sent = match opened {
-        Ok((sender, inbox)) => send(&facts, branch, cut, &sender, inbox).await,
-        Err(cause) => Err(cause),
-    };
-    if let Err(cause) = sent {
-        tracing::warn!(%slice, %step, cause, "a copy for a checkpoint was not taken by the store");
+        tokio::time::sleep(duration(backoff.next_pause())).await;
     }
 }
 
-async fn send(
-    facts: &Facts,
-    branch: Branch,
-    cut: Cut,
-    sender: &LinkSender,
-    mut inbox: Inbox,
-) -> Result<(), String> {
-    let belongs = belongs(facts, cut.slice, branch, cut.step);
-    let asks = StoreAsks::Cut {
-        branch,
-        step: cut.step,
-        digests: cut.digests.clone(),
-        tensors: u32::try_from(cut.pinned.tensors().count()).expect("few moments"),
-    };
-    sender
-        .send_control(&asks)
-        .map_err(|error| error.to_string())?;
-    for tensor in belongs.state(cut.lend()) {
-        let sent = sender.send(&tensor).await;
-        sent.map_err(|error| error.to_string())?;
-    }
-    // The store ends the link once it has everything.
-    match tokio::time::timeout(TAKEN, inbox.next()).await {
-        Ok(Received::Closed(_)) => Ok(()),
-        Ok(Received::Control(message)) => match message.decode() {
-            Ok(StoreSays::Refused { cause }) => Err(cause),
-            Ok(StoreSays::Restored { .. }) | Err(_) => Err("another answer than expected".into()),
-        },
-        Ok(Received::Tensor { header, .. }) => Err(unexpected(&header)),
-        Err(_elapsed) => Err(format!("it was not taken within {} s", TAKEN.as_secs())),
+/// A slice's part of a cut.
+struct Part {
+    slice: SliceId,
+    belongs: Belongs,
+    digests: Vec<Digest>,
+    tensors: Vec<OutTensor>,
+}
+
+impl Part {
+    /// Returns once the cut is over.
+    async fn send(&self, facts: &Facts) -> Result<(), String> {
+        let Belongs { branch, step, .. } = self.belongs;
+        let (sender, mut inbox) = link(facts, self.slice, branch).await?;
+        let asks = StoreAsks::Cut {
+            branch,
+            step,
+            digests: self.digests.clone(),
+            tensors: u32::try_from(self.tensors.len()).expect("few moments"),
+        };
+        sender
+            .send_control(&asks)
+            .map_err(|error| error.to_string())?;
+        for tensor in &self.tensors {
+            let sent = sender.send(tensor).await;
+            sent.map_err(|error| error.to_string())?;
+        }
+        match tokio::time::timeout(TAKEN, inbox.next()).await {
+            Ok(Received::Control(message)) => match message.decode() {
+                Ok(StoreSays::Over) => Ok(()),
+                Ok(StoreSays::Refused { cause }) => Err(cause),
+                Ok(StoreSays::Restored { .. }) => Err("another answer than expected".into()),
+                Err(error) => Err(error.to_string()),
+            },
+            Ok(Received::Closed(cause)) => Err(cause.to_string()),
+            Ok(Received::Tensor { header, .. }) => Err(unexpected(&header)),
+            Err(_elapsed) => Err(format!("it was not over within {} s", TAKEN.as_secs())),
+        }
     }
 }

@@ -284,6 +284,8 @@ pub enum StoreSays {
         /// Tensors that follow.
         tensors: u32,
     },
+    /// The cut is durable or given up: it need not be sent again to a restarted coordinator.
+    Over,
     /// It cannot be sent.
     Refused {
         /// Why.

@@ -7,6 +7,7 @@ use resilin_core::machine::saver::Event;
 use resilin_core::message::{Branch, StoreAsks, StoreSays};
 use resilin_core::{SliceId, Step, View};
 use resilin_learn::kernel::Digest;
+use tokio::sync::oneshot;
 
 use super::{Copy, Part};
 use crate::coordinator::common::Common;
@@ -39,7 +40,13 @@ pub(in crate::coordinator) async fn serve(knock: Knock, slice: SliceId, common: 
             step,
             digests,
             ..
-        }) => cut(&common, slice, branch, step, digests, inbox).await,
+        }) if is_known(&common, slice, branch) => {
+            let belongs = belongs(&common, slice, branch, step);
+            cut(&common, slice, belongs, digests, &sender, inbox).await
+        }
+        Ok(StoreAsks::Cut { branch, .. }) => {
+            Err(format!("{} slices have no slice {slice}", branch.shards))
+        }
         Err(error) => Err(error.to_string()),
     };
     if let Err(cause) = served {
@@ -54,7 +61,7 @@ async fn restore(
     sender: &LinkSender,
     inbox: &mut Inbox,
 ) -> Result<(), String> {
-    let known = branch.shards > 0 && slice.0 < common.task.slices(branch.shards).slices();
+    let known = is_known(common, slice, branch);
     let for_read = Arc::clone(common);
     let read = move || {
         let Common {
@@ -95,33 +102,36 @@ async fn restore(
 async fn cut(
     common: &Common,
     slice: SliceId,
-    branch: Branch,
-    step: Step,
+    belongs: Belongs,
     digests: Vec<Digest>,
+    sender: &LinkSender,
     mut inbox: Inbox,
 ) -> Result<(), String> {
-    if branch.shards == 0 || slice.0 >= common.task.slices(branch.shards).slices() {
-        return Err(format!("{} slices have no slice {slice}", branch.shards));
-    }
+    let Belongs { branch, step, .. } = belongs;
     let job = &common.peers().job;
     let plan = common
         .task
         .slice_plan(common.task.slices(branch.shards).range(slice));
-    let belongs = belongs(common, slice, branch, step);
     let mut arriving = Arriving::new(belongs, plan.values().len(), tensors_of(&plan));
     let cause = loop {
         match inbox.next().await {
             Received::Tensor { header, values } => {
                 if let Some(tensors) = arriving.take(&header, values.share()) {
+                    let (over, is_over) = oneshot::channel();
                     let part = Part {
                         branch,
                         slice,
                         step,
                         digests,
                         copy: Copy::Arrived(tensors),
+                        over: Some(over),
                     };
                     common.peers().store.do_send(part);
-                    return Ok(());
+                    // It is dropped, not sent.
+                    let _ = is_over.await;
+                    let sent = sender.send_control(&StoreSays::Over);
+                    sent.map_err(|error| error.to_string())?;
+                    return sender.flush().await.map_err(|error| error.to_string());
                 }
             }
             Received::Control(_) => break "a message among a cut's tensors".into(),
@@ -141,4 +151,8 @@ fn belongs(common: &Common, slice: SliceId, branch: Branch, step: Step) -> Belon
         step,
         blocks: common.task.slices(branch.shards).range(slice),
     }
+}
+
+fn is_known(common: &Common, slice: SliceId, branch: Branch) -> bool {
+    branch.shards > 0 && slice.0 < common.task.slices(branch.shards).slices()
 }

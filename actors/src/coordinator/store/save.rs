@@ -9,6 +9,7 @@ use resilin_core::machine::saver::Event;
 use resilin_core::message::Branch;
 use resilin_core::{SliceId, Step};
 use resilin_learn::kernel::{Digest, WEIGHTS, chain_line};
+use tokio::sync::oneshot;
 
 use super::StoreActor;
 use crate::coordinator::common::manifests;
@@ -20,6 +21,8 @@ pub(super) struct Open {
     pub(super) step: Step,
     pub(super) save: Save,
     pub(super) digests: BTreeMap<SliceId, Vec<Digest>>,
+    /// Dropped with this, the senders of parts hear that the cut is over.
+    waiting: Vec<oneshot::Sender<()>>,
 }
 
 /// One slice's part of a cut.
@@ -32,6 +35,8 @@ pub(in crate::coordinator) struct Part {
     /// Of the blocks of the version.
     pub(in crate::coordinator) digests: Vec<Digest>,
     pub(in crate::coordinator) copy: Copy,
+    /// Dropped once the cut is durable or given up.
+    pub(in crate::coordinator) over: Option<oneshot::Sender<()>>,
 }
 
 /// Where the values of a part are.
@@ -92,13 +97,14 @@ impl StoreActor {
         self.common.task.slices(self.branch.shards)
     }
 
-    fn write(&mut self, part: &Part) -> Result<()> {
+    fn write(&mut self, part: &mut Part) -> Result<()> {
         let Part {
             slice,
             step,
             digests,
             copy,
             branch: _,
+            over,
         } = part;
         let blocks = self.slices().range(*slice);
         if self.open.as_ref().is_some_and(|open| open.step != *step) {
@@ -109,9 +115,11 @@ impl StoreActor {
                 step: *step,
                 save: self.common.run.begin(self.set(*step))?,
                 digests: BTreeMap::new(),
+                waiting: Vec::new(),
             });
         }
         let open = self.open.as_mut().expect("just opened");
+        open.waiting.extend(over.take());
         // After a cut that was given up, the part of its first try may still be the one that counts.
         if open.digests.contains_key(slice) {
             return Ok(());
@@ -133,13 +141,20 @@ impl StoreActor {
         self.write_ledger()?;
         let open = self.open.take().filter(|open| open.step == step);
         let lacks = || StoreError::Refused(format!("the checkpoint of step {step} was given up"));
-        let Open { save, digests, .. } = open.ok_or_else(lacks)?;
+        let Open {
+            save,
+            digests,
+            waiting,
+            ..
+        } = open.ok_or_else(lacks)?;
         let facts = Facts {
             chain: chain_line(digests.values().flatten()),
             data: manifests(&self.common.task),
             finished: step == self.common.rules.last(),
         };
-        save.seal(facts)?.commit().map(drop)
+        save.seal(facts)?.commit()?;
+        drop(waiting);
+        Ok(())
     }
 
     fn prune(&self) {
@@ -163,14 +178,14 @@ impl StoreActor {
 impl Handler<Part> for StoreActor {
     type Result = ();
 
-    fn handle(&mut self, part: Part, _: &mut Context<Self>) {
+    fn handle(&mut self, mut part: Part, _: &mut Context<Self>) {
         let (slice, step) = (part.slice, part.step);
         // A branch that was left has no checkpoints any more.
         if part.branch != self.branch {
             return part.copy.done();
         }
         self.tell(Event::Begun(slice, step));
-        let event = match self.write(&part) {
+        let event = match self.write(&mut part) {
             Ok(()) => Event::Written(slice, step),
             Err(error) => Event::Failed(Some(slice), step, error.to_string()),
         };
