@@ -122,7 +122,7 @@ fn a_killed_shard_without_a_copy_is_replayed_from_the_checkpoint() {
 
 #[test]
 fn a_killed_coordinator_loses_no_step_and_no_worker() {
-    let scene = Scene::new(&job(0));
+    let scene = Scene::new(&job(0).replace("evaluate_every = 10", "evaluate_every = 0"));
     let (chain, _) = scene.reference();
     let train = train(&scene);
     let before = scene.until("steps without a checkpoint", |status| {
@@ -152,8 +152,14 @@ fn shards_are_dealt_anew_while_the_run_goes_on() {
     for (shards, at) in [(5, "120"), (2, "200")] {
         let wanted = shards.to_string();
         assert_success(&scene.run(&["scale", "--shards", &wanted, "--at", at]));
-        scene.until("the parameters are dealt anew", |status| settled(status, shards, 0));
+        scene.until("the parameters are dealt anew", |status| {
+            settled(status, shards, 0)
+        });
     }
     assert_reference(&scene, train, &chain);
-    assert_eq!(redone(&scene), 0, "a change of the layout makes no step again");
+    assert_eq!(
+        redone(&scene),
+        0,
+        "a change of the layout makes no step again"
+    );
 }
