@@ -1,9 +1,14 @@
 //! `resilin bench`: what elasticity costs on this machine, measured with real processes and links.
 
+mod bystander;
+mod coordinator;
 mod exchange;
+mod flood;
+mod join;
 mod lab;
 mod recovery;
 mod step;
+mod storm;
 
 use clap::Subcommand;
 use resilin_actors::Exit;
@@ -26,8 +31,16 @@ enum What {
     Exchange,
     /// Samples a second of one worker against the serial reference, and of two against one
     Step(step::Step),
-    /// From SIGKILL of one of four workers to the next committed step
+    /// From the loss of one of four workers to the next committed step
     Recovery(recovery::Recovery),
+    /// What kills of the coordinator cost one run
+    Coordinator(coordinator::Coordinator),
+    /// From the start of a worker to its first contribution to a model of 100 MB
+    Join(join::Join),
+    /// Eight senders at twice the capacity of a shard for 10 s
+    Flood,
+    /// One run under a thousand kills of workers, and its hash
+    Storm(storm::Storm),
 }
 
 impl Bench {
@@ -36,6 +49,10 @@ impl Bench {
             What::Exchange => exchange::run(self.json),
             What::Step(step) => step.run(registry, self.json),
             What::Recovery(recovery) => recovery.run(self.json),
+            What::Coordinator(coordinator) => coordinator.run(self.json),
+            What::Join(join) => join.run(self.json),
+            What::Flood => flood::run(self.json),
+            What::Storm(storm) => storm.run(registry, self.json),
         }
     }
 }

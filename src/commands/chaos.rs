@@ -14,12 +14,13 @@ use resilin_chaos::process::proxy::Proxy;
 use resilin_core::job::{Bits, Job};
 use resilin_learn::registry::Registry;
 
+use crate::commands::duration::ms;
 use crate::commands::exit;
 use crate::face::{Face, FaceArgs};
 use crate::job_file::JobArgs;
 use crate::print;
 use course::Course;
-use schedule::{ScheduleArgs, ms};
+use schedule::ScheduleArgs;
 use show::Show;
 use verdict::Verdict;
 

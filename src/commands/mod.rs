@@ -6,6 +6,7 @@ pub(crate) mod chaos;
 pub(crate) mod checkpoints;
 pub(crate) mod coordinator;
 pub(crate) mod drain;
+mod duration;
 pub(crate) mod events;
 pub(crate) mod reference;
 pub(crate) mod replay;

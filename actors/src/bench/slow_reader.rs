@@ -16,6 +16,7 @@ use tokio::sync::oneshot;
 use tokio::time::MissedTickBehavior;
 
 use super::held::{Held, HeldTensor, pattern};
+use super::resident_bytes;
 use super::setup::{BenchError, DEADLINE, header, hello, run_both};
 use crate::link::{
     Address, BufferPool, DEFAULT_WINDOW, Link, LinkOptions, LinkSender, ListenOptions, Listener,
@@ -287,16 +288,6 @@ fn options_of(plan: SlowReaderPlan) -> LinkOptions {
         in_flight: plan.in_flight,
         ..LinkOptions::data(plan.values as u64, BufferPool::new(plan.window as usize))
     }
-}
-
-/// Resident memory of this process, where `/proc` tells it.
-fn resident_bytes() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))?;
-    let kibibytes: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
-    Some(kibibytes << 10)
 }
 
 #[cfg(test)]

@@ -1,9 +1,11 @@
 //! A directory for one measurement: rows, a job, and runs of it that leave nothing behind.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use resilin_actors::Exit;
 use resilin_actors::supervisor::{self, Children, Ended, Happening, Options};
+use resilin_chaos::process::proxy::Proxy;
 use resilin_core::Span;
 use resilin_core::random::{Key, Purpose};
 
@@ -16,6 +18,7 @@ const SIDE: u32 = 28;
 pub(super) struct Lab {
     dir: tempfile::TempDir,
     children: Children,
+    proxy: Option<Proxy>,
 }
 
 impl Lab {
@@ -30,6 +33,7 @@ impl Lab {
         let lab = Self {
             dir,
             children: Children::default(),
+            proxy: None,
         };
         let mut draws = Key::new(1, Purpose::Synthetic).stream();
         let bytes = |count: u32, below: u32, draws: &mut resilin_core::random::Stream| {
@@ -66,8 +70,20 @@ impl Lab {
         self.children.clone()
     }
 
+    /// Puts a proxy between the workers and the coordinator of its runs.
+    pub(super) fn connect_through(&mut self, proxy: io::Result<Proxy>) -> Result<(), Exit> {
+        let proxy = proxy.map_err(|error| Exit::Fault(format!("cannot start a proxy: {error}")))?;
+        self.proxy = Some(proxy);
+        Ok(())
+    }
+
+    /// What lies between workers and coordinator, if anything does.
+    pub(super) fn proxy(&self) -> Option<&Proxy> {
+        self.proxy.as_ref()
+    }
+
     /// Runs the job from its beginning with real processes, as `resilin train` does.
-    pub(super) fn train(&self, workers: u32, on: impl FnMut(Happening)) -> Result<Ended, Exit> {
+    pub(super) fn train(&self, workers: u32, mut on: impl FnMut(Happening)) -> Result<Ended, Exit> {
         let program = std::env::current_exe()
             .map_err(|error| Exit::Fault(format!("cannot find this program: {error}")))?;
         let path = |name: &str| self.path(name).to_string_lossy().into_owned();
@@ -83,9 +99,18 @@ impl Lab {
             "--workers".into(),
             workers.to_string(),
         ];
+        let through = self.proxy.as_ref().map(|proxy| {
+            let address = proxy.address().to_string();
+            ["--advertise".to_owned(), address]
+        });
+        let through = through.into_iter().flatten();
         let options = Options {
             program,
-            coordinator: coordinator.into_iter().chain(data.clone()).collect(),
+            coordinator: coordinator
+                .into_iter()
+                .chain(data.clone())
+                .chain(through)
+                .collect(),
             first_start: vec!["--fresh".into()],
             worker: std::iter::once("worker".into()).chain(data).collect(),
             shard: Vec::new(),
@@ -96,7 +121,12 @@ impl Lab {
             grace: Span::from_secs_f64(10.0),
             children: self.children.clone(),
         };
-        Ok(supervisor::run(options, on))
+        Ok(supervisor::run(options, |happening| {
+            if let (Happening::Ready(location), Some(proxy)) = (&happening, &self.proxy) {
+                proxy.aim(&location.listen);
+            }
+            on(happening);
+        }))
     }
 }
 

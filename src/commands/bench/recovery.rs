@@ -1,31 +1,33 @@
-//! `resilin bench recovery`: four workers train, one is killed with SIGKILL, and the time until the
-//! next step is committed is taken, again and again. Only processes that this one started are
-//! killed, by their ids.
+//! `resilin bench recovery`: four workers train, one is killed, stopped or cut off, and the time
+//! until the next step is committed is taken, again and again. Only processes that this one started
+//! are signalled, by their ids.
 
-use std::num::NonZeroU32;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use resilin_actors::Exit;
-use resilin_actors::coordinator::{Location, RunStatus};
-use resilin_actors::supervisor::{Children, Role};
+use resilin_chaos::process::plan::Way;
+use resilin_chaos::process::proxy::{Proxy, Spoil};
 use serde::Serialize;
 use serde_json::json;
 
+use super::bystander::{Bystander, active, beside};
 use super::lab::Lab;
-use crate::client::Client;
-use crate::figures::median;
+use crate::figures::{Spread, median};
 use crate::print;
 
 const WORKERS: u32 = 4;
-/// Committed steps between two kills.
+/// Committed steps between two faults.
 const QUIET_STEPS: u64 = 30;
 /// Steps of the survivors that are timed.
 const TIMED_STEPS: usize = 200;
-/// Longest wait for anything.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Faults of one kind, if nothing else is said.
+const FAULTS: u32 = 20;
+/// What a run may need beside its lease and one step, in milliseconds.
+const REACTION_MS: f64 = 200.0;
+/// The default lease in milliseconds.
+const LEASE_MS: f64 = 1000.0;
 
-const JOB: &str = r#"
+pub(super) const JOB: &str = r#"
 [run]
 name = "bench-recovery"
 steps = 1000000
@@ -48,43 +50,57 @@ learning_rate = 0.01
 /// The measurement.
 #[derive(Debug, clap::Args)]
 pub(super) struct Recovery {
-    /// Kills
-    #[arg(long, value_name = "N", default_value = "20")]
-    kills: NonZeroU32,
+    /// SIGKILLs [default: 20, without the other two]
+    #[arg(long, value_name = "N")]
+    kills: Option<u32>,
+    /// SIGSTOPs: nobody is told, only the lease ends
+    #[arg(long, value_name = "N", default_value = "0")]
+    freeze: u32,
+    /// Workers whose links carry nothing any more, through a proxy
+    #[arg(long, value_name = "N", default_value = "0")]
+    cut: u32,
+}
+
+/// What is done to a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Blow {
+    Kill,
+    Freeze,
+    Cut,
 }
 
 #[derive(Debug, Serialize)]
 struct Summary {
-    /// From the signal to the next committed step, in milliseconds.
+    fault: Blow,
+    /// From the fault to the next committed step, in milliseconds.
     recovery_ms: Vec<f64>,
-    median_ms: f64,
+    #[serde(flatten)]
+    spread: Option<Spread>,
     /// The median quiet step of three workers, in milliseconds.
     quiet_step_ms: f64,
-    /// 200 ms and one quiet step.
+    /// 200 ms and one quiet step, and the lease where only it tells.
     bound_ms: f64,
 }
 
 impl Recovery {
     pub(super) fn run(&self, json: bool) -> Result<(), Exit> {
-        let lab = Lab::new(JOB)?;
-        let operator = Operator {
-            state: lab.path("state"),
-            children: lab.children(),
-            kills: self.kills.get(),
-        };
-        let operator = thread::spawn(move || operator.work());
-        let ended = lab.train(WORKERS, |_| {})?;
-        let worked = operator.join();
-        let measured = worked.map_err(|_| Exit::Fault("the operator's thread ended".into()))?;
-        // A run that failed is the cause of whatever the operator missed.
-        let summary = match (measured, ended.exit) {
-            (Ok(summary), _) => summary,
-            (Err(_), exit @ (Exit::Fault(_) | Exit::Refused(_) | Exit::Usage(_))) => {
-                return Err(exit);
+        let others = self.freeze + self.cut > 0;
+        let kills = self.kills.unwrap_or(if others { 0 } else { FAULTS });
+        let blows = [
+            (Blow::Kill, kills),
+            (Blow::Freeze, self.freeze),
+            (Blow::Cut, self.cut),
+        ];
+        for (blow, count) in blows.into_iter().filter(|(_, count)| *count > 0) {
+            let mut lab = Lab::new(JOB)?;
+            if blow == Blow::Cut {
+                lab.connect_through(Proxy::start())?;
             }
-            (Err(error), _) => return Err(error),
-        };
-        summary.print(json)
+            let (summary, _) = beside(&lab, WORKERS, |run| measure(run, blow, count))?;
+            summary.print(json)?;
+        }
+        Ok(())
     }
 }
 
@@ -98,91 +114,90 @@ impl Summary {
             .iter()
             .map(|ms| format!("{ms:.1}"))
             .collect();
+        let what = match self.fault {
+            Blow::Kill => "SIGKILL",
+            Blow::Freeze => "SIGSTOP",
+            Blow::Cut => "the silence of all links",
+        };
         print::progress(&format!(
-            "from SIGKILL of one of {WORKERS} workers to the next committed step, in ms:"
+            "from {what} of one of {WORKERS} workers to the next committed step, in ms:"
         ));
         print::progress(&format!("  {}", times.join(" ")));
-        print::progress(&format!("median          {:.1} ms", self.median_ms));
+        if let Some(spread) = self.spread {
+            print::progress(&format!("recovery        {spread}"));
+        }
         print::progress(&format!(
             "quiet step      {:.1} ms (median, three workers)",
             self.quiet_step_ms
         ));
+        let lease = match self.fault {
+            Blow::Kill => "",
+            Blow::Freeze | Blow::Cut => "the lease of 1 s, ",
+        };
         print::progress(&format!(
-            "bound           {:.1} ms (200 ms and one quiet step)",
+            "bound           {:.1} ms ({lease}200 ms and one quiet step)",
             self.bound_ms
         ));
         Ok(())
     }
 }
 
-/// Watches the run closely, kills, and ends it.
-struct Operator {
-    state: std::path::PathBuf,
-    children: Children,
-    kills: u32,
+fn measure(run: &Bystander<'_>, blow: Blow, count: u32) -> Result<Summary, Exit> {
+    let mut recovery_ms = Vec::new();
+    for _ in 0..count {
+        run.settle(run.workers, QUIET_STEPS)?;
+        let pid = run.oldest()?;
+        strike(run, blow, pid)?;
+        let struck = Instant::now();
+        let next = run.next_step()?;
+        recovery_ms.push(next.duration_since(struck).as_secs_f64() * 1e3);
+        relieve(run, blow, pid);
+    }
+    let quiet_step_ms = quiet_step(run)?;
+    let lease_ms = match blow {
+        Blow::Kill => 0.0,
+        Blow::Freeze | Blow::Cut => LEASE_MS,
+    };
+    Ok(Summary {
+        fault: blow,
+        spread: Spread::of(&recovery_ms),
+        recovery_ms,
+        quiet_step_ms,
+        bound_ms: lease_ms + REACTION_MS + quiet_step_ms,
+    })
 }
 
-impl Operator {
-    fn work(&self) -> Result<Summary, Exit> {
-        let client = self.client()?;
-        let measured = self.measure(&client);
-        // The run has no end of its own.
-        client.post("stop", &json!({}))?;
-        measured
-    }
-
-    fn client(&self) -> Result<Client, Exit> {
-        let deadline = Instant::now() + PATIENCE;
-        while Instant::now() < deadline {
-            if let Ok(Some(location)) = Location::read(&self.state) {
-                return Client::new(&location.api, None);
-            }
-            thread::yield_now();
+fn strike(run: &Bystander<'_>, blow: Blow, pid: u32) -> Result<(), Exit> {
+    let struck = match blow {
+        Blow::Kill => run.children.kill(pid),
+        Blow::Freeze => run.children.freeze(pid),
+        Blow::Cut => {
+            let silence = Spoil::Silence(Way::Both);
+            run.proxy.is_some_and(|proxy| proxy.spoil(pid, silence))
         }
-        Err(Exit::Fault("no coordinator came up".into()))
+    };
+    match struck {
+        true => Ok(()),
+        false => Err(Exit::Fault(format!("worker {pid} is gone already"))),
     }
+}
 
-    /// Kills the oldest worker.
-    fn kill(&self) -> Result<(), Exit> {
-        let oldest = self.children.living(Role::Worker).first().copied();
-        match oldest {
-            Some(pid) if self.children.kill(pid) => Ok(()),
-            Some(_) | None => Err(Exit::Fault("no worker is left to kill".into())),
-        }
-    }
-
-    fn measure(&self, client: &Client) -> Result<Summary, Exit> {
-        let mut recovery_ms = Vec::new();
-        for _ in 0..self.kills {
-            let settled = until(client, |status| active(status) == WORKERS as usize)?;
-            let quiet = settled.job.step.0 + QUIET_STEPS;
-            let before = until(client, |status| status.job.step.0 >= quiet)?;
-            self.kill()?;
-            let killed = Instant::now();
-            until(client, |status| status.job.step > before.job.step)?;
-            recovery_ms.push(killed.elapsed().as_secs_f64() * 1e3);
-        }
-        let quiet_step_ms = quiet_step(client)?;
-        let median_ms = median(&recovery_ms);
-        Ok(Summary {
-            recovery_ms,
-            median_ms,
-            quiet_step_ms,
-            bound_ms: 200.0 + quiet_step_ms,
-        })
+fn relieve(run: &Bystander<'_>, blow: Blow, pid: u32) {
+    match (blow, run.proxy) {
+        (Blow::Freeze, _) => drop(run.children.thaw(pid)),
+        (Blow::Cut, Some(proxy)) => drop(proxy.spoil(pid, Spoil::Heal)),
+        (Blow::Kill, _) | (Blow::Cut, None) => {}
     }
 }
 
 /// The median time from commit to commit with one worker less, in milliseconds.
-fn quiet_step(client: &Client) -> Result<f64, Exit> {
-    client.post("scale", &json!({ "workers": WORKERS - 1 }))?;
-    let survivors = WORKERS as usize - 1;
-    let mut last = until(client, |status| active(status) == survivors)?
-        .job
-        .step;
+fn quiet_step(run: &Bystander<'_>) -> Result<f64, Exit> {
+    let survivors = run.workers - 1;
+    run.client.post("scale", &json!({ "workers": survivors }))?;
+    let mut last = run.until(|status| active(status) == survivors)?.job.step;
     let (mut times, mut seen) = (Vec::new(), None);
     while times.len() < TIMED_STEPS {
-        let status = until(client, |status| status.job.step > last)?;
+        let status = run.until(|status| status.job.step > last)?;
         let now = Instant::now();
         // A gap of more than one step was looked at too late on one side.
         if let Some(seen) = seen.filter(|_| status.job.step.0 == last.0 + 1) {
@@ -191,31 +206,4 @@ fn quiet_step(client: &Client) -> Result<f64, Exit> {
         (last, seen) = (status.job.step, Some(now));
     }
     Ok(median(&times))
-}
-
-fn active(status: &RunStatus) -> usize {
-    let workers = status.job.workers.iter();
-    workers.filter(|worker| worker.state == "active").count()
-}
-
-/// Looks again and again until the run is as wanted.
-fn until(client: &Client, wanted: impl Fn(&RunStatus) -> bool) -> Result<RunStatus, Exit> {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        let status = client.status()?;
-        if wanted(&status) {
-            return Ok(status);
-        }
-        if Instant::now() >= deadline {
-            return Err(Exit::Fault(format!(
-                "the run stands at step {} of {}: {}",
-                status.job.step,
-                status.job.total_steps,
-                status
-                    .job
-                    .waiting
-                    .unwrap_or_else(|| "it waits for nobody".into())
-            )));
-        }
-    }
 }
