@@ -150,11 +150,11 @@ fn check(job: &Job, plan: &Plan) -> Result<(), Exit> {
             Kind::Kill(role) | Kind::Freeze(role) => role == Role::Shard,
             Kind::Cut | Kind::Silence | Kind::Throttle | Kind::Delay => false,
         });
-    match shards {
+    match shards.filter(|_| job.cluster.shard_processes == 0) {
         None => Ok(()),
         Some(planned) => Err(Exit::Usage(format!(
-            "{} after {} ms: the shards of this job live in the coordinator's process; name \
-             coordinator instead",
+            "{} after {} ms: the shards of this job live in the coordinator's process; set \
+             [cluster] shard_processes, or name coordinator instead",
             planned.fault,
             ms(planned.at)
         ))),

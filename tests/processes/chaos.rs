@@ -251,7 +251,7 @@ fn what_cannot_be_tried_is_one_line() {
                 "job.toml", "--kill", "shard", "--every", "20s", "--seed", "1",
             ],
             "error: kill shard after 29455 ms: the shards of this job live in the coordinator's \
-             process; name coordinator instead\n",
+             process; set [cluster] shard_processes, or name coordinator instead\n",
         ),
         (
             &["loose.toml"],

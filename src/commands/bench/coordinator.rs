@@ -45,11 +45,15 @@ pub(super) struct Coordinator {
     /// SIGKILLs of the coordinator
     #[arg(long, value_name = "N", default_value = "20")]
     kills: NonZeroU32,
+    /// Processes that serve the weights; 0 keeps them in the coordinator's
+    #[arg(long, value_name = "N", default_value = "0", value_parser = clap::value_parser!(u16).range(0..=64))]
+    shard_processes: u16,
 }
 
 #[derive(Debug, Serialize)]
 struct Summary {
     kills: u32,
+    shard_processes: u16,
     /// From the signal until the next coordinator listens.
     down: Option<Spread>,
     /// From there to the next committed step.
@@ -64,7 +68,9 @@ struct Summary {
 
 impl Coordinator {
     pub(super) fn run(&self, json: bool) -> Result<(), Exit> {
-        let lab = Lab::new(JOB)?;
+        let shards = format!("[cluster]\nshard_processes = {}\n", self.shard_processes);
+        let mut lab = Lab::new(&format!("{JOB}\n{shards}"))?;
+        lab.shard_processes = self.shard_processes;
         let kills = self.kills.get();
         let (times, ended) = beside(&lab, WORKERS, |run| {
             let times: Result<Vec<_>, Exit> = (0..kills).map(|_| kill(run)).collect();
@@ -78,6 +84,7 @@ impl Coordinator {
         let (down, resume): (Vec<f64>, Vec<f64>) = times.into_iter().unzip();
         let summary = Summary {
             kills,
+            shard_processes: self.shard_processes,
             down: Spread::of(&down),
             resume: Spread::of(&resume),
             steps_redone: history.superseded().len(),
@@ -117,9 +124,9 @@ impl Summary {
             return print::json(self);
         }
         print::progress(&format!(
-            "{} kills of the coordinator in one run of {WORKERS} workers, weights inside it, a \
-             checkpoint every 20 steps",
-            self.kills
+            "{} kills of the coordinator in one run of {WORKERS} workers and {} shard processes, \
+             a checkpoint every 20 steps",
+            self.kills, self.shard_processes
         ));
         let spread = |spread: Option<Spread>| spread.map_or_else(String::new, |s| s.to_string());
         print::progress(&format!("killed to listening      {}", spread(self.down)));

@@ -19,6 +19,8 @@ pub(super) struct Lab {
     dir: tempfile::TempDir,
     children: Children,
     proxy: Option<Proxy>,
+    /// Shard processes of its runs; the job says the same.
+    pub(super) shard_processes: u16,
 }
 
 impl Lab {
@@ -34,6 +36,7 @@ impl Lab {
             dir,
             children: Children::default(),
             proxy: None,
+            shard_processes: 0,
         };
         let mut draws = Key::new(1, Purpose::Synthetic).stream();
         let bytes = |count: u32, below: u32, draws: &mut resilin_core::random::Stream| {
@@ -113,8 +116,8 @@ impl Lab {
                 .collect(),
             first_start: vec!["--fresh".into()],
             worker: std::iter::once("worker".into()).chain(data).collect(),
-            shard: Vec::new(),
-            shard_processes: 0,
+            shard: vec!["shard".into()],
+            shard_processes: self.shard_processes,
             token: None,
             restarts: 10,
             window: Span::from_secs_f64(60.0),
