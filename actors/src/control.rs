@@ -102,6 +102,7 @@ impl Dialler {
     /// A new control link.
     pub(crate) async fn dial<W: Greeting>(&mut self) -> Result<Control<W>, Exit> {
         let lost = Instant::now();
+        let mut silent = true;
         let mut backoff = Backoff::new(PAUSES.0, PAUSES.1, std::process::id().into());
         loop {
             let cause = match self.attempt::<W>().await {
@@ -128,6 +129,10 @@ impl Dialler {
                     "the coordinator at {} is gone for {}: {cause}",
                     self.address, self.limit
                 )));
+            }
+            if std::mem::take(&mut silent) {
+                let (address, limit) = (&self.address, self.limit);
+                tracing::warn!(cause, %address, %limit, "no coordinator answers; dialling on");
             }
             tracing::debug!(cause, "dialling again");
             tokio::time::sleep(duration(backoff.next_pause())).await;

@@ -69,14 +69,12 @@ pub enum Fact {
         /// Why.
         cause: String,
     },
-    /// A step is late: another member evaluates what one has not delivered as well.
+    /// A step is late: others evaluate as well what a member has not delivered, if there are any.
     Late {
         /// The step.
         step: Step,
         /// Who is waited for.
         member: Incarnation,
-        /// Who was asked as well.
-        by: Incarnation,
     },
     /// A member is much slower than the others; it gets less to do.
     Slow {
@@ -324,10 +322,9 @@ impl fmt::Display for Fact {
                 wait_ms,
                 cause,
             } => write!(f, "{name} waits {wait_ms} ms before it may join: {cause}"),
-            Self::Late { step, member, by } => write!(
-                f,
-                "worker {member} is late with step {step}; {by} evaluates its part as well"
-            ),
+            Self::Late { step, member } => {
+                write!(f, "step {step} waits for worker {member}, which is late")
+            }
             Self::Slow { member, times } => write!(
                 f,
                 "worker {member} is {times:.1} times slower than the others; it gets less to do"

@@ -107,6 +107,17 @@ reigned! {
     View
 }
 
+impl Incarnation {
+    /// For people: `#NUMBER` in the coordinator's life that gave it, the whole number in others.
+    #[must_use]
+    pub fn within(self, reign: u64) -> String {
+        match self.reign == reign {
+            true => format!("#{}", self.number),
+            false => self.to_string(),
+        }
+    }
+}
+
 /// Names a run on the wire: the first eight bytes of the digest over every job key that decides
 /// bits. Two coordinators' runs of one job share it; reign and timeline tell those apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -33,6 +33,12 @@ impl Span {
         Self((seconds * 1e9) as u64)
     }
 
+    /// The span in whole milliseconds, rounded down.
+    #[must_use]
+    pub const fn as_millis(self) -> u64 {
+        self.0 / 1_000_000
+    }
+
     /// The span in seconds.
     #[must_use]
     pub fn as_secs_f64(self) -> f64 {

@@ -19,7 +19,7 @@ pub(crate) struct Coordinator {
     #[command(flatten)]
     job: JobArgs,
     /// Workers that are wanted, instead of [cluster] workers
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", overrides_with = "workers")]
     workers: Option<u32>,
     /// Directory where runs, their ledgers and checkpoints are kept
     #[arg(long, value_name = "DIR", default_value = STATE)]

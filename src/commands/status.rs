@@ -43,10 +43,7 @@ fn lines(status: &RunStatus) -> Vec<String> {
         format!("run         {} ({})", status.name, status.location.run),
         format!(
             "step        {} of {} (epoch {} of {}){loss}",
-            job.step,
-            job.total_steps,
-            job.epoch + 1,
-            job.epochs
+            job.step, job.total_steps, job.epoch, job.epochs
         ),
         format!("speed       {:.0} samples/s", job.samples_per_s),
         format!("durable     {durable}"),
@@ -69,7 +66,8 @@ fn lines(status: &RunStatus) -> Vec<String> {
         job.workers.len(),
         job.wanted
     ));
-    lines.extend(job.workers.iter().map(member));
+    let reign = job.generation.reign;
+    lines.extend(job.workers.iter().map(|worker| member(worker, reign)));
     let recent = status.recent.iter().rev().take(FACTS).rev();
     lines.extend(recent.map(|fact| format!("  {}", events::text(fact))));
     if !job.slices.is_empty() {
@@ -112,16 +110,20 @@ fn host(host: &HostStatus) -> String {
     )
 }
 
-fn member(member: &MemberStatus) -> String {
+fn member(member: &MemberStatus, reign: u64) -> String {
     let step = member
         .step
         .map_or_else(|| "-".into(), |step| step.to_string());
+    let waits = member.waits_ms.map_or_else(String::new, |millis| {
+        let seconds = millis.div_ceil(1000);
+        format!("  gets work in {seconds} s, since it was lost again and again")
+    });
     let slower = member.times_slower.map_or_else(String::new, |times| {
         format!("  {times:.0} times slower than the others")
     });
     format!(
-        "  {:<16} {:<24} {:<9} {:>3} partitions  step {step}  {:.0} samples/s{slower}",
-        member.incarnation.to_string(),
+        "  {:<6} {:<24} {:<9} {:>3} partitions  step {step}  {:.0} samples/s{slower}{waits}",
+        member.incarnation.within(reign),
         member.name,
         member.state,
         member.partitions,

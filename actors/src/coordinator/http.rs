@@ -11,7 +11,7 @@ use actix_web::web::{Data, Json, JsonConfig};
 use actix_web::{App, HttpResponse, HttpServer, ResponseError, web};
 use resilin_core::fact::Dated;
 use resilin_core::handshake::Token;
-use resilin_core::machine::job::{Command, Status};
+use resilin_core::machine::job::{Command, MemberStatus, Status};
 use resilin_core::{Incarnation, Step};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -128,8 +128,8 @@ enum Refused {
     Unauthorized,
     #[error("there is no such path; see /v1/status")]
     Unknown,
-    #[error("no worker {0} is here; see /v1/status")]
-    NoWorker(String),
+    #[error("no worker {asked} is here; {here}")]
+    NoWorker { asked: String, here: String },
     #[error("{0} workers are more than [cluster] max_workers {1}; ask for at most {1}")]
     TooMany(u32, u32),
     #[error(
@@ -152,7 +152,7 @@ impl ResponseError for Refused {
         use actix_web::http::StatusCode;
         match self {
             Self::Unauthorized => StatusCode::UNAUTHORIZED,
-            Self::Unknown | Self::NoWorker(_) | Self::NoReport => StatusCode::NOT_FOUND,
+            Self::Unknown | Self::NoWorker { .. } | Self::NoReport => StatusCode::NOT_FOUND,
             Self::Unreadable(_) | Self::TooMany(..) | Self::Inside | Self::Shards(_) => {
                 StatusCode::BAD_REQUEST
             }
@@ -279,6 +279,7 @@ impl Named {
 
     fn is(&self, incarnation: Incarnation) -> bool {
         let text = self.text();
+        let text = text.trim_start_matches('#');
         text == incarnation.to_string() || text == incarnation.number.to_string()
     }
 }
@@ -288,7 +289,22 @@ async fn drain(desk: Data<Desk>, drain: Json<Drain>) -> Result<HttpResponse, Ref
     let mut named = members.iter().map(|member| member.incarnation);
     match named.find(|incarnation| drain.worker.is(*incarnation)) {
         Some(incarnation) => command(&desk, Command::Drain(incarnation)).await,
-        None => Err(Refused::NoWorker(drain.worker.text())),
+        None => Err(Refused::NoWorker {
+            asked: drain.worker.text(),
+            here: here(&members),
+        }),
+    }
+}
+
+/// Who could have been meant.
+fn here(members: &[MemberStatus]) -> String {
+    let numbers: Vec<String> = members
+        .iter()
+        .map(|member| member.incarnation.number.to_string())
+        .collect();
+    match numbers.is_empty() {
+        true => "there is none at all".into(),
+        false => format!("there are {}", numbers.join(", ")),
     }
 }
 

@@ -30,7 +30,7 @@ pub struct Options {
     /// The program to start; normally the current executable.
     pub program: PathBuf,
     /// Its arguments for a coordinator. `--end-with-parent` is added always, and at a restart
-    /// `--listen ADDR --api ADDR`, so that it is where it was.
+    /// `--listen ADDR --api ADDR --workers N`, so that it is where it was and as it was asked to be.
     pub coordinator: Vec<String>,
     /// More arguments for the very first start only, such as `--fresh`.
     pub first_start: Vec<String>,

@@ -57,6 +57,8 @@ struct Supervisor<F> {
     location: Option<Location>,
     look: Look,
     wanted: u32,
+    /// The number that a coordinator said last.
+    seen_wanted: Option<u32>,
     /// Workers that may be started until the next look.
     room: usize,
     /// Workers that were told to go before they had joined.
@@ -88,6 +90,7 @@ impl<F: FnMut(Happening)> Supervisor<F> {
             location: None,
             look,
             wanted: 0,
+            seen_wanted: None,
             room: 0,
             dismissed: BTreeSet::new(),
             causes: BTreeMap::new(),
@@ -140,6 +143,9 @@ impl<F: FnMut(Happening)> Supervisor<F> {
             Some(location) => {
                 let Location { listen, api, .. } = location.clone();
                 arguments.extend(["--listen".into(), listen, "--api".into(), api]);
+                // What was asked for since outlives the coordinator.
+                let wanted = self.seen_wanted.map(|wanted| wanted.to_string());
+                arguments.extend(wanted.into_iter().flat_map(|n| ["--workers".into(), n]));
             }
         }
         self.coordinator = Some(self.start(Role::Coordinator, arguments)?);
@@ -277,6 +283,7 @@ impl<F: FnMut(Happening)> Supervisor<F> {
 
     fn saw(&mut self, status: RunStatus) {
         self.wanted = status.job.wanted;
+        self.seen_wanted = Some(status.job.wanted);
         self.room = STARTS_PER_LOOK;
         self.dismiss(&status);
         (self.on)(Happening::Status(Box::new(status)));

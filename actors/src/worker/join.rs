@@ -22,6 +22,9 @@ use crate::exit::Exit;
 use crate::link::{Inbox, LinkSender, Received};
 use crate::process::Signals;
 
+/// Time for the last words on the control link.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
 /// Serves until the end.
 pub(super) async fn serve(options: Options, registry: Arc<Registry>) -> Result<Exit, Exit> {
     let mut signals = Signals::take()?;
@@ -32,14 +35,16 @@ pub(super) async fn serve(options: Options, registry: Arc<Registry>) -> Result<E
         options.token,
         limit.unwrap_or(REDIAL_LIMIT),
     );
-    let first = async {
-        let control = dialler.dial().await?;
-        let task = build(&registry, &control, options.data).await?;
-        Ok::<_, Exit>((control, Arc::new(task)))
-    };
-    let (control, task) = tokio::select! {
-        first = first => first?,
+    let control = tokio::select! {
+        control = dialler.dial() => control?,
         () = signals.next() => return Ok(Exit::Done),
+    };
+    let task = tokio::select! {
+        task = build(&registry, &control, options.data) => Arc::new(task?),
+        () = signals.next() => {
+            leave(&control.sender).await;
+            return Ok(Exit::Done);
+        }
     };
     dialler.data = Some(Fingerprint(task.data_digest()));
     dialler.limit = limit.unwrap_or(task.job.failure.redial_limit);
@@ -59,6 +64,13 @@ pub(super) async fn serve(options: Options, registry: Arc<Registry>) -> Result<E
     }
 }
 
+/// A member that was not ready yet has nothing to hand over.
+async fn leave(control: &LinkSender) {
+    // Who does not hear it sees the link end.
+    let _ = control.send_control(&WorkerSays::Leave);
+    let _ = tokio::time::timeout(LAST_WORDS, control.flush()).await;
+}
+
 /// Feeds the actor from one control link after the other; returns when there is no use in dialling.
 async fn stay_joined(
     mut dialler: Dialler,
@@ -71,6 +83,7 @@ async fn stay_joined(
             inbox,
             welcome: Welcome { incarnation, .. },
         } = control;
+        dialler.incarnation = Some(incarnation);
         let linked = Linked {
             sender,
             incarnation,

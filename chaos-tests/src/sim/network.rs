@@ -275,12 +275,14 @@ impl Sim<'_> {
         match (packet, role) {
             (Packet::Hello, Role::Control) => {
                 let host = self.links[&link].host;
-                let name = self.hosts.get(&host).map(|host| host.name.clone());
+                let host_of = self.hosts.get(&host);
+                let name = host_of.map(|host| host.name.clone());
+                let before = host_of.map(|host| host.incarnation);
                 self.fleet(fleet::Event::Joined {
                     link,
                     name: name.unwrap_or_else(|| format!("worker{host}")),
                     role: fleet::Role::Worker,
-                    before: None,
+                    before,
                 })
             }
             (Packet::Hello, Role::Data(slice)) => {

@@ -4,6 +4,7 @@
 //! stall. A reset link is reason enough to ask somebody else at once; what a lost process still
 //! sends is judged by what it is (PROTOCOL 6, 8).
 
+mod flapping;
 mod hosts;
 
 use std::collections::BTreeMap;
@@ -62,6 +63,8 @@ pub enum Cause {
     LeaseExpired,
     /// It lives and does not get on: others were sooner with its work, again and again.
     Stuck,
+    /// The same process joined on a newer link.
+    Replaced,
     /// It said that it leaves.
     Left,
 }
@@ -74,6 +77,7 @@ impl Cause {
             Self::LinkReset => "link-reset",
             Self::LeaseExpired => "lease-expired",
             Self::Stuck => "stuck",
+            Self::Replaced => "replaced",
             Self::Left => "left",
         }
     }
@@ -91,6 +95,8 @@ pub enum Member {
     },
     /// It speaks.
     Said(Incarnation, WorkerSays),
+    /// It was lost again and again: no work for it until then.
+    HeldBack(Incarnation, Time),
     /// It no longer counts.
     Down(Incarnation, Cause),
 }
@@ -117,6 +123,7 @@ pub enum Effect {
 #[derive(Clone, Debug)]
 struct Process {
     link: LinkId,
+    name: String,
     expires: Time,
 }
 
@@ -128,6 +135,7 @@ pub struct Fleet {
     processes: BTreeMap<Incarnation, Process>,
     links: BTreeMap<LinkId, Incarnation>,
     hosts: hosts::Hosts,
+    flapping: flapping::Flapping,
     swept: Option<Time>,
 }
 
@@ -142,6 +150,7 @@ impl Fleet {
             processes: BTreeMap::new(),
             links: BTreeMap::new(),
             hosts: hosts::Hosts::default(),
+            flapping: flapping::Flapping::new(lease),
             swept: None,
         }
     }
@@ -156,14 +165,17 @@ impl Fleet {
                 role,
                 before,
             } => match role {
-                Role::Worker => self.joined(now, link, name, effects),
+                Role::Worker => {
+                    self.replace(now, before, effects);
+                    self.joined(now, link, name, effects);
+                }
                 Role::Host => self.host_joined(now, (link, name), before, effects),
             },
             Event::Said(link, says) => self.said(now, link, says, effects),
             Event::HostSaid(link, says) => self.host_said(now, link, says, effects),
             Event::LinkDown(link) => {
                 if let Some(incarnation) = self.links.get(&link).copied() {
-                    self.down(incarnation, Cause::LinkReset, effects);
+                    self.down(now, incarnation, Cause::LinkReset, effects);
                 }
                 self.host_unlinked(link, effects);
             }
@@ -173,7 +185,7 @@ impl Fleet {
                 }
             }
             Event::Tell(host, told) => self.tell_host(host, told, effects),
-            Event::Fence(incarnation, cause) => self.fence(incarnation, cause, effects),
+            Event::Fence(incarnation, cause) => self.fence(now, incarnation, cause, effects),
             Event::Tick => {}
         }
         self.expire(now, effects);
@@ -221,12 +233,25 @@ impl Fleet {
             incarnation,
             Process {
                 link,
+                name: name.clone(),
                 expires: now + self.lease,
             },
         );
         self.links.insert(link, incarnation);
+        let held_back = self.flapping.joined(now, &name);
         effects.push(Effect::Welcome(link, incarnation));
         effects.push(Effect::Member(Member::Up { incarnation, name }));
+        if let Some(until) = held_back {
+            effects.push(Effect::Member(Member::HeldBack(incarnation, until)));
+        }
+    }
+
+    /// Who dials anew does not use its earlier link any more, whether it is seen to be broken yet or
+    /// not; and of two processes that say they are the same one the newer link wins.
+    fn replace(&mut self, now: Time, before: Option<Incarnation>, effects: &mut Vec<Effect>) {
+        if let Some(before) = before.filter(|before| self.processes.contains_key(before)) {
+            self.down(now, before, Cause::Replaced, effects);
+        }
     }
 
     fn said(&mut self, now: Time, link: LinkId, says: WorkerSays, effects: &mut Vec<Effect>) {
@@ -242,27 +267,50 @@ impl Fleet {
             .expect("a linked process lives");
         process.expires = now + self.lease;
         if says == WorkerSays::Leave {
-            self.down(incarnation, Cause::Left, effects);
+            self.down(now, incarnation, Cause::Left, effects);
         } else {
             effects.push(Effect::Member(Member::Said(incarnation, says)));
         }
     }
 
-    fn fence(&mut self, incarnation: Incarnation, cause: String, effects: &mut Vec<Effect>) {
+    fn fence(
+        &mut self,
+        now: Time,
+        incarnation: Incarnation,
+        cause: String,
+        effects: &mut Vec<Effect>,
+    ) {
         if let Some(process) = self.processes.get(&incarnation) {
             let link = process.link;
             effects.push(Effect::Send(link, CoordinatorSays::Fence { cause }));
-            self.down(incarnation, Cause::Stuck, effects);
+            self.down(now, incarnation, Cause::Stuck, effects);
         }
     }
 
-    fn down(&mut self, incarnation: Incarnation, cause: Cause, effects: &mut Vec<Effect>) {
+    fn down(
+        &mut self,
+        now: Time,
+        incarnation: Incarnation,
+        cause: Cause,
+        effects: &mut Vec<Effect>,
+    ) {
         let process = self.processes.remove(&incarnation).expect("listed");
         self.links.remove(&process.link);
+        match cause {
+            Cause::LinkReset | Cause::LeaseExpired | Cause::Stuck | Cause::Replaced => {
+                self.flapping.lost(now, &process.name);
+            }
+            Cause::Left => {}
+        }
         match cause {
             Cause::LinkReset => {}
             Cause::LeaseExpired => {
                 let cause = "nothing was heard for a lease".into();
+                effects.push(Effect::Send(process.link, CoordinatorSays::Fence { cause }));
+                effects.push(Effect::Close(process.link));
+            }
+            Cause::Replaced => {
+                let cause = "this process joined anew on another link".into();
                 effects.push(Effect::Send(process.link, CoordinatorSays::Fence { cause }));
                 effects.push(Effect::Close(process.link));
             }
@@ -280,7 +328,7 @@ impl Fleet {
             .map(|(incarnation, _)| *incarnation)
             .collect();
         for incarnation in expired {
-            self.down(incarnation, Cause::LeaseExpired, effects);
+            self.down(now, incarnation, Cause::LeaseExpired, effects);
         }
     }
 
@@ -406,6 +454,67 @@ mod tests {
             "it is gone already"
         );
         assert!(join(&mut fleet, at(2), 2).contains(&Effect::Welcome(LinkId(2), incarnation(2))));
+    }
+
+    #[test]
+    fn of_two_links_of_one_process_the_newer_one_wins_and_the_other_is_fenced() {
+        let mut fleet = Fleet::new(9, LEASE);
+        join(&mut fleet, at(0), 1);
+        let again = |link| Event::Joined {
+            link: LinkId(link),
+            name: "w1".into(),
+            role: Role::Worker,
+            before: Some(incarnation(1)),
+        };
+        let effects = run(&mut fleet, at(1), again(2));
+        let down = Effect::Member(Member::Down(incarnation(1), Cause::Replaced));
+        assert!(effects.contains(&Effect::Close(LinkId(1))) && effects.contains(&down));
+        assert!(effects.contains(&Effect::Welcome(LinkId(2), incarnation(2))));
+        // Another copy of the process says the same: that life is nobody's any more.
+        let effects = run(&mut fleet, at(2), again(3));
+        assert!(effects.contains(&Effect::Welcome(LinkId(3), incarnation(3))));
+        assert_eq!(fleet.len(), 2);
+        let late = run(&mut fleet, at(3), Event::Said(LinkId(1), beat()));
+        assert!(matches!(
+            &late[0],
+            Effect::Send(LinkId(1), CoordinatorSays::Fence { .. })
+        ));
+    }
+
+    #[test]
+    fn whoever_is_lost_again_is_held_back_and_whoever_leaves_in_peace_is_not() {
+        let mut fleet = Fleet::new(9, LEASE);
+        let join_as = |fleet: &mut Fleet, millis, link| {
+            let joined = Event::Joined {
+                link: LinkId(link),
+                name: "a:1".into(),
+                role: Role::Worker,
+                before: None,
+            };
+            run(fleet, at(millis), joined)
+        };
+        let held_back = |effects: &[Effect]| {
+            let until = |effect: &Effect| match effect {
+                Effect::Member(Member::HeldBack(_, until)) => Some(*until),
+                _ => None,
+            };
+            effects.iter().find_map(until)
+        };
+        join_as(&mut fleet, 0, 1);
+        run(&mut fleet, at(1), Event::LinkDown(LinkId(1)));
+        assert_eq!(
+            held_back(&join_as(&mut fleet, 1, 2)),
+            None,
+            "once is nothing"
+        );
+        run(&mut fleet, at(2), Event::Said(LinkId(2), WorkerSays::Leave));
+        assert_eq!(
+            held_back(&join_as(&mut fleet, 2, 3)),
+            None,
+            "it left in peace"
+        );
+        run(&mut fleet, at(3), Event::LinkDown(LinkId(3)));
+        assert_eq!(held_back(&join_as(&mut fleet, 3, 4)), Some(at(1003)));
     }
 
     #[test]

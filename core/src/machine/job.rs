@@ -8,9 +8,11 @@ mod branch;
 mod evaluation;
 mod event;
 mod finish;
+mod held_back;
 mod hosts;
 mod leases;
 mod members;
+mod minimum;
 mod placement;
 mod progress;
 mod reshard;
@@ -162,6 +164,10 @@ pub struct Job {
     progress: stuck::Progress,
     /// When the plan last followed the speeds.
     speeds_at: Option<Time>,
+    /// While members of an earlier life of the coordinator say what they hold.
+    grace: Option<minimum::Grace>,
+    /// Members that were lost since there were too few.
+    absent: VecDeque<String>,
 }
 
 impl Job {
@@ -214,6 +220,8 @@ impl Job {
             progress: stuck::Progress::new(settings.branch.base),
             began: None,
             speeds_at: None,
+            grace: None,
+            absent: VecDeque::new(),
             rules,
             settings,
         }
@@ -227,6 +235,7 @@ impl Job {
         if self.began.is_none() {
             self.began = Some(now);
             self.progress.begin(now);
+            self.begin_grace();
         }
         match event {
             Event::Member(member) => self.member(now, member, effects),
@@ -257,6 +266,8 @@ impl Job {
             Event::Closed => self.closed(effects),
             Event::Tick => {}
         }
+        self.end_grace(effects);
+        self.readmit(effects);
         self.below_min(now, effects);
         self.record_members(effects);
         self.watch_progress(effects);
@@ -273,8 +284,8 @@ impl Job {
     /// When `Tick` is due.
     #[must_use]
     pub fn deadline(&self) -> Option<Time> {
-        let due = [self.retry_at, self.late_at(), self.hosts_deadline()];
-        due.into_iter().flatten().min()
+        let waits = [self.late_at(), self.readmitted_at(), self.hosts_deadline()];
+        waits.into_iter().chain([self.retry_at]).flatten().min()
     }
 
     /// The lowest step that some slice has open: every step before it is committed everywhere.
@@ -335,7 +346,7 @@ impl Job {
                 );
             }
         }
-        if self.ending.is_none() && self.members.values().any(members::State::accepts) {
+        if self.ending.is_none() && self.may_plan() && self.has_minimum() {
             let standing = self
                 .leases
                 .values()

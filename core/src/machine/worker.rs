@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::id::{Incarnation, PartitionId, SliceId, Step, Timeline};
 use crate::machine::Rules;
-use crate::message::{Assignment, CoordinatorSays, Lease, Use, WorkerSays};
+use crate::message::{Assignment, Claim, CoordinatorSays, Lease, Use, WorkerSays};
 use crate::time::Time;
 use crate::tree::{Node, PartitionSet};
 
@@ -42,6 +42,8 @@ pub struct Worker {
     rules: Rules,
     data: String,
     incarnation: Option<Incarnation>,
+    /// The life in which it got its assignment.
+    before: Option<Incarnation>,
     /// The coordinator took `Ready` in; until then it is repeated.
     accepted: bool,
     assignment: Option<Assignment>,
@@ -71,6 +73,7 @@ impl Worker {
             rules,
             data,
             incarnation: None,
+            before: None,
             accepted: false,
             assignment: None,
             links: BTreeMap::new(),
@@ -211,7 +214,16 @@ impl Worker {
         }
     }
 
+    /// What it holds it goes on with, whoever coordinates (PROTOCOL 5).
     fn say_ready(&self, effects: &mut Vec<Effect>) {
+        if let (Some(before), Some(assignment)) = (self.before, &self.assignment) {
+            effects.push(Effect::Say(WorkerSays::Claim(Claim {
+                before,
+                generation: assignment.generation,
+                timeline: assignment.timeline,
+                leases: assignment.leases.clone(),
+            })));
+        }
         let data = self.data.clone();
         effects.push(Effect::Say(WorkerSays::Ready { data }));
     }
@@ -229,6 +241,7 @@ impl Worker {
 
     fn assigned(&mut self, assignment: Assignment, effects: &mut Vec<Effect>) {
         self.accepted = true;
+        self.before = self.incarnation;
         let known = self.assignment.as_ref();
         if known.is_some_and(|known| known.generation >= assignment.generation) {
             return;

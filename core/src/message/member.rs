@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Assignment;
-use crate::id::{Generation, PartitionId, Step, Timeline};
+use super::{Assignment, Lease};
+use crate::id::{Generation, Incarnation, PartitionId, Step, Timeline};
 use crate::tree::PartitionSet;
 
 /// Worker to coordinator, on the control link.
@@ -14,6 +14,8 @@ pub enum WorkerSays {
         /// Digests of the data manifests (train, test) as this worker sees them.
         data: String,
     },
+    /// What it held before and goes on with; said before `Ready`.
+    Claim(Claim),
     /// Extends the member's lease.
     Heartbeat {
         /// The newest assignment that arrived.
@@ -54,6 +56,20 @@ pub enum WorkerSays {
     Drain,
     /// This worker leaves now and hands back what it holds.
     Leave,
+}
+
+/// What a worker held when it lost its coordinator, for the one that takes up its branch
+/// (PROTOCOL 5).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Claim {
+    /// Its life then.
+    pub before: Incarnation,
+    /// The assignment that it goes on with.
+    pub generation: Generation,
+    /// The branch of history.
+    pub timeline: Timeline,
+    /// Its leases.
+    pub leases: Vec<Lease>,
 }
 
 /// Integer counts and an f64 sum over one fixed range of test rows.

@@ -90,7 +90,7 @@ impl Shower {
         }
         self.face.show(&Event::Step(Progress {
             step: job.step.0,
-            epoch: job.epoch + 1,
+            epoch: job.epoch,
             epochs: job.epochs,
             loss: job.loss,
             samples_per_s: job.samples_per_s,

@@ -76,6 +76,9 @@ impl Job {
 
     /// Makes the leases those of a new plan, and tells every member of the new generation.
     pub(super) fn replan(&mut self, effects: &mut Vec<Effect>) {
+        if !self.may_plan() {
+            return;
+        }
         self.take_levels();
         let plan = self.problem().solve();
         self.lease(&plan, effects);
@@ -83,6 +86,9 @@ impl Job {
 
     /// The same, if the plan for the speeds of this moment is another one.
     pub(super) fn replan_if_better(&mut self, effects: &mut Vec<Effect>) {
+        if !self.may_plan() {
+            return;
+        }
         self.take_levels();
         let problem = self.problem();
         let plan = problem.solve();
@@ -135,8 +141,11 @@ impl Job {
             let standing = held.last().filter(|lease| lease.until.is_none())?;
             Some((*partition, standing.holder))
         });
+        // A job gets its minimum at once or holds nothing (PROTOCOL 32).
+        let enough = self.has_minimum();
         let members: BTreeMap<Incarnation, MemberLoad> = self
             .active()
+            .filter(|_| enough)
             .take(self.settings.max_workers as usize)
             .map(|member| {
                 let speed = self.planned_level(member);
@@ -162,7 +171,8 @@ impl Job {
             return;
         };
         // Nobody can work before slices are served, or before it is known how far they are.
-        if state.stage == super::members::Stage::Joining || self.is_unserved() {
+        let joining = state.stage == super::members::Stage::Joining;
+        if joining || self.is_unserved() || !self.may_plan() {
             return;
         }
         let leases = self.leases.iter().flat_map(|(partition, held)| {

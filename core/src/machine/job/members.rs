@@ -24,6 +24,8 @@ pub(super) struct State {
     /// Steps in a row in which a later copy of its work was sooner.
     pub(super) strikes: u32,
     reach: Reach,
+    /// Until when it gets no work for having been lost again and again.
+    pub(super) held_back: Option<Time>,
 }
 
 /// Whether the member is linked to all slices; leases are held only then (PROTOCOL 15).
@@ -49,7 +51,8 @@ pub(super) enum Stage {
 impl State {
     /// Whether it may be given leases.
     pub(super) fn accepts(&self) -> bool {
-        self.stage == Stage::Active && self.reach != Reach::Withdrawn
+        let reaches = self.reach != Reach::Withdrawn;
+        self.stage == Stage::Active && reaches && self.held_back.is_none()
     }
 
     /// Whether it lacks no link, as far as is known.
@@ -67,6 +70,7 @@ impl State {
             proven: false,
             strikes: 0,
             reach: Reach::Full,
+            held_back: None,
         }
     }
 }
@@ -81,6 +85,11 @@ impl Job {
                 }
             }
             Member::Said(incarnation, says) => self.said(now, incarnation, says, effects),
+            Member::HeldBack(incarnation, until) => {
+                if let Some(state) = self.members.get_mut(&incarnation) {
+                    state.held_back = Some(until);
+                }
+            }
             Member::Down(incarnation, cause) => self.down(incarnation, cause, effects),
         }
     }
@@ -154,6 +163,11 @@ impl Job {
                     self.evaluated(version, task, score, effects);
                 }
             }
+            WorkerSays::Claim(claim) => {
+                if state.stage == Stage::Joining {
+                    self.take_claim(incarnation, &claim);
+                }
+            }
             WorkerSays::Drain => self.drain(incarnation, effects),
             WorkerSays::Leave => unreachable!("the fleet turns it into `Down`"),
         }
@@ -221,6 +235,8 @@ impl Job {
             member: incarnation,
             name,
         }));
+        self.readmit(effects);
+        self.tell_held_back(incarnation, effects);
         self.replan(effects);
         self.hand_out(effects);
     }
@@ -295,18 +311,30 @@ impl Job {
                     member: incarnation,
                 }));
             }
-            (Stage::Active, Cause::LinkReset | Cause::LeaseExpired | Cause::Stuck) => {
+            (
+                Stage::Active,
+                Cause::LinkReset | Cause::LeaseExpired | Cause::Stuck | Cause::Replaced,
+            ) => {
                 self.counters.members.lost += 1;
                 effects.push(Effect::Tell(Fact::Lost {
                     member: incarnation,
                     cause: cause.word().into(),
                 }));
             }
-            (Stage::Joining, Cause::LinkReset | Cause::LeaseExpired | Cause::Stuck) => {
+            (
+                Stage::Joining,
+                Cause::LinkReset | Cause::LeaseExpired | Cause::Stuck | Cause::Replaced,
+            ) => {
                 effects.push(Effect::Tell(Fact::Lost {
                     member: incarnation,
                     cause: cause.word().into(),
                 }));
+            }
+        }
+        match cause {
+            Cause::Left => {}
+            Cause::LinkReset | Cause::LeaseExpired | Cause::Stuck | Cause::Replaced => {
+                self.miss(&state.name, cause.word());
             }
         }
         if state.stage != Stage::Joining {
@@ -345,21 +373,5 @@ impl Job {
             .iter()
             .filter(|(_, state)| state.accepts())
             .map(|(i, _)| *i)
-    }
-
-    /// Gives up when there were too few workers for too long.
-    pub(super) fn below_min(&mut self, now: Time, effects: &mut Vec<Effect>) {
-        if self.active().count() >= self.settings.min_workers as usize {
-            self.below_min = None;
-            return;
-        }
-        let since = *self.below_min.get_or_insert(now);
-        let waited = self.settings.wait_below_min.map(|wait| since + wait);
-        let saving = self.resting_at().filter(|step| self.durable < Some(*step));
-        // A stop ends by itself, and a last version needs nobody to be saved.
-        let ends = self.stop.is_some() || saving.is_some();
-        if !ends && waited.is_some_and(|over| over <= now) {
-            self.end(super::Outcome::WaitedTooLong, effects);
-        }
     }
 }

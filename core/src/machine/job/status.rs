@@ -14,7 +14,7 @@ pub struct Status {
     pub step: Step,
     /// Steps of the whole run.
     pub total_steps: u64,
-    /// The pass over the data, from 0.
+    /// The pass over the data, from 1.
     pub epoch: u64,
     /// Passes over the data in the whole run, rounded up.
     pub epochs: u64,
@@ -69,7 +69,7 @@ pub struct MemberStatus {
     pub incarnation: Incarnation,
     /// Host and process id, as it says itself; else the address its control link comes from.
     pub name: String,
-    /// `joining`, `active` or `draining`.
+    /// `joining`, `active`, `draining`, or `waiting` for work after it was lost again and again.
     pub state: String,
     /// Standing leases.
     pub partitions: usize,
@@ -80,6 +80,9 @@ pub struct MemberStatus {
     /// How many times slower than the others' median, where that is worth a word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times_slower: Option<f64>,
+    /// How long it still gets no work for having been lost again and again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits_ms: Option<u64>,
 }
 
 /// One slice and who serves it.
@@ -139,17 +142,18 @@ impl Job {
                 .rules
                 .sampling
                 .position(Step(step.0.min(last.0.saturating_sub(1))))
-                .epoch,
+                .epoch
+                + 1,
             epochs: last.0.div_ceil(self.rules.sampling.steps_per_epoch()),
             loss: self.last_loss,
             samples_per_s: self.rate(now),
             samples,
             durable_step: self.durable,
             degraded: self.degraded.clone(),
-            waiting: self.waiting(),
+            waiting: self.waiting(now),
             generation: self.generation,
             timeline: self.branch.timeline,
-            workers: self.member_status(),
+            workers: self.member_status(now),
             slices: self.slice_status(),
             hosts: self.host_status(),
             wanted: if self.is_told() { 0 } else { self.wanted },
@@ -176,7 +180,7 @@ impl Job {
         }
     }
 
-    fn member_status(&self) -> Vec<MemberStatus> {
+    fn member_status(&self, now: Time) -> Vec<MemberStatus> {
         let standing = |member| {
             let all = self.leases.values().filter_map(|held| held.last());
             all.filter(|lease| lease.holder == member && lease.until.is_none())
@@ -188,6 +192,7 @@ impl Job {
                 incarnation: *incarnation,
                 name: state.name.clone(),
                 state: match state.stage {
+                    super::members::Stage::Active if state.held_back.is_some() => "waiting".into(),
                     super::members::Stage::Joining => "joining".into(),
                     super::members::Stage::Active => "active".into(),
                     super::members::Stage::Draining => "draining".into(),
@@ -196,6 +201,7 @@ impl Job {
                 step: state.step,
                 samples_per_s: state.speed.measured,
                 times_slower: state.speed.slow,
+                waits_ms: state.held_back.map(|until| until.since(now).as_millis()),
             })
             .collect()
     }
@@ -219,7 +225,7 @@ impl Job {
     }
 
     /// Names who is missing: the holders of what the open step lacks.
-    fn waiting(&self) -> Option<String> {
+    fn waiting(&self, now: Time) -> Option<String> {
         if let Some(waiting) = self.waiting_for_hosts() {
             return Some(waiting);
         }
@@ -230,27 +236,21 @@ impl Job {
                 .as_ref()
                 .map(|_| "the last evaluation".into());
         }
-        if self.active().next().is_none() && self.wanted == 0 {
-            return Some("workers: none is wanted; ask for N with `resilin scale N`".into());
+        if let Some(who) = self.waiting_for_minimum() {
+            return Some(who);
         }
-        if self.active().next().is_none() {
-            return Some("workers: none is ready; start some with `resilin worker --join`".into());
+        // Every step waits for somebody most of its time: only what takes too long has a name.
+        if !self.is_slow(now) {
+            return None;
         }
-        let missing: Vec<Incarnation> = self
-            .leases
-            .iter()
-            .filter(|(partition, _)| {
-                self.rules.sampling.with_samples(low).contains(**partition)
-                    && self
-                        .slices
-                        .values()
-                        .any(|s| s.step == low && !s.covered.contains(**partition))
-            })
-            .filter_map(|(_, held)| held.iter().find(|lease| lease.from <= low))
-            .map(|lease| lease.holder)
-            .collect();
-        let first = missing.first()?;
-        let name = &self.members.get(first)?.name;
-        Some(format!("worker {first} ({name}) at step {low}"))
+        let missing = self.late_by_holder();
+        let (holder, partitions) = missing.first_key_value()?;
+        let name = &self.members.get(holder)?.name;
+        let partitions: Vec<String> = partitions.iter().map(ToString::to_string).collect();
+        Some(format!(
+            "worker {} ({name}) at step {low}: partitions {}",
+            holder.within(self.settings.reign),
+            partitions.join(", ")
+        ))
     }
 }

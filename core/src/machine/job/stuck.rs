@@ -41,6 +41,8 @@ pub(super) struct Progress {
     lengths: VecDeque<Span>,
     /// The newest step that needed copies.
     copied: Option<Step>,
+    /// The newest step whose late holders were told.
+    told: Option<Step>,
     backups: BTreeMap<Step, BTreeMap<PartitionId, Backup>>,
 }
 
@@ -111,6 +113,23 @@ impl Job {
         self.is_open() && self.progress.opened + self.patience() <= self.now
     }
 
+    /// What the open step lacks, by holder.
+    pub(super) fn late_by_holder(&self) -> BTreeMap<Incarnation, Vec<PartitionId>> {
+        let mut late: BTreeMap<Incarnation, Vec<PartitionId>> = BTreeMap::new();
+        for (partition, (holder, _)) in self.missing() {
+            late.entry(holder).or_default().push(partition);
+        }
+        late
+    }
+
+    /// Whether the open step takes so long that people are told whom it waits for: well before
+    /// anybody is asked for a copy.
+    pub(super) fn is_slow(&self, now: Time) -> bool {
+        let usual = self.progress.usual().times(2);
+        let patience = self.rules.lease.part(4).max(usual);
+        self.is_open() && self.progress.opened + patience <= now
+    }
+
     /// Looks at the open step after every event.
     pub(super) fn watch_progress(&mut self, effects: &mut Vec<Effect>) {
         self.progress.at(self.now, self.low(), self.rules.lease);
@@ -126,7 +145,9 @@ impl Job {
             .collect();
         if !late.is_empty() {
             let busy = missing.values().map(|(holder, _)| *holder).collect();
-            self.back_up(&late, &self.idle(busy), effects);
+            let idle = self.idle(busy);
+            self.tell_late(&late, effects);
+            self.back_up(&late, &idle, effects);
         }
     }
 
@@ -184,6 +205,19 @@ impl Job {
         able.filter(|member| !busy.contains(member)).collect()
     }
 
+    /// Once a step, whoever is late first.
+    fn tell_late(&mut self, late: &[(PartitionId, Incarnation)], effects: &mut Vec<Effect>) {
+        let step = self.progress.step;
+        if self.progress.told != Some(step) {
+            self.progress.told = Some(step);
+            let members: BTreeSet<Incarnation> = late.iter().map(|(_, member)| *member).collect();
+            let facts = members
+                .into_iter()
+                .map(|member| Fact::Late { step, member });
+            effects.extend(facts.map(Effect::Tell));
+        }
+    }
+
     /// Shares the late partitions out among the idle members, in runs of neighbours.
     fn back_up(
         &mut self,
@@ -202,14 +236,6 @@ impl Job {
             for (partition, holder) in part.iter().copied() {
                 let backup = Backup { holder, by, since };
                 backups.insert(partition, backup);
-            }
-            let holders: BTreeSet<Incarnation> = part.iter().map(|(_, holder)| *holder).collect();
-            for holder in holders {
-                effects.push(Effect::Tell(Fact::Late {
-                    step,
-                    member: holder,
-                    by,
-                }));
             }
         }
         if self.progress.backups.len() > JUDGED {

@@ -4,6 +4,7 @@ mod restart;
 
 use super::*;
 
+mod minimum;
 mod slow;
 
 use crate::id::{MapNumber, Timeline};
@@ -321,7 +322,10 @@ fn without_workers_the_job_waits_and_says_so() {
     bench.advance(2);
     bench.down(1);
     let waiting = bench.job.status(bench.now).waiting.expect("it waits");
-    assert!(waiting.contains("none is ready"), "{waiting}");
+    assert!(
+        waiting.contains("0 of at least 1 ready; w1 was lost (link-reset)"),
+        "{waiting}"
+    );
     bench.join(2);
     assert_eq!(
         bench.leases(2),

@@ -2,7 +2,7 @@ mod views;
 
 use super::*;
 use crate::layout::SliceMap;
-use crate::message::{ShardSays, SliceView, TaskScore, Verdict, WorkerAsks};
+use crate::message::{Claim, ShardSays, SliceView, TaskScore, Verdict, WorkerAsks};
 use crate::sampling::{Sampling, Shuffle};
 use crate::time::Span;
 use crate::tree::Tree;
@@ -329,10 +329,39 @@ fn ready_is_said_until_there_is_an_assignment() {
     assert!(!bench.at(300, tick.clone()).contains(&ready));
     bench.event(Event::Orphaned);
     let welcomed = bench.at(400, Event::Welcomed(Incarnation::first(2)));
-    assert_eq!(welcomed, vec![ready.clone()]);
+    let claim = Effect::Say(WorkerSays::Claim(Claim {
+        before: Incarnation::first(1),
+        generation: bench.generation,
+        timeline: timeline(),
+        leases: vec![lease(0, 0, None)],
+    }));
+    assert_eq!(welcomed, vec![claim, ready.clone()], "what it goes on with");
     assert!(bench.at(700, tick.clone()).contains(&ready), "it was lost");
     bench.assign(&[]);
     assert!(!bench.at(1000, tick).contains(&ready));
+}
+
+#[test]
+fn nothing_is_evaluated_or_pushed_again_when_a_coordinator_comes_back() {
+    let mut bench = Bench::new(&[lease(0, 0, None), lease(1, 0, None)]);
+    bench.weights(0, 0);
+    bench.weights(1, 0);
+    let pushed = bench.computed(0, computed(1, 0, 1), true);
+    assert_eq!(pushed.len(), 2, "{pushed:?}");
+    assert_eq!(
+        bench.event(Event::Orphaned),
+        vec![],
+        "links, weights and sums stay"
+    );
+    bench.event(Event::Welcomed(Incarnation::first(2)));
+    bench.generation = Generation::first(2);
+    assert_eq!(
+        bench.assign(&[lease(0, 0, None), lease(1, 0, None)]),
+        vec![]
+    );
+    // It gets what its lost neighbour held beside it, and evaluates that only.
+    let more = [lease(0, 0, None), lease(1, 0, None), lease(2, 0, None)];
+    assert_eq!(bench.assign(&more), vec![compute(0, &[(0, 2)])]);
 }
 
 #[test]

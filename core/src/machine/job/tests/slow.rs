@@ -64,11 +64,10 @@ fn backup(number: u32, step: u64, partitions: &[u32]) -> Effect {
     Effect::Say(worker(number), says)
 }
 
-fn late(step: u64, holder: u32, by: u32) -> Effect {
+fn late(step: u64, holder: u32) -> Effect {
     Effect::Tell(Fact::Late {
         step: Step(step),
         member: worker(holder),
-        by: worker(by),
     })
 }
 
@@ -96,7 +95,7 @@ fn what_is_late_is_asked_of_an_idle_member_once_and_again_if_the_question_is_los
     assert_eq!(bench.job.deadline(), Some(Time(0) + Span::from_millis(500)));
     assert!(!bench.after(999).contains(&backup(1, 1, &[2, 3])));
     let effects = bench.after(1);
-    assert_eq!(effects, vec![late(1, 2, 1), backup(1, 1, &[2, 3])]);
+    assert_eq!(effects, vec![late(1, 2), backup(1, 1, &[2, 3])]);
     bench.progress(0, 1, &[0, 1, 2]);
     bench.progress(1, 1, &[0, 1, 2]);
     assert_eq!(bench.after(500), vec![backup(1, 1, &[3])]);
@@ -123,8 +122,8 @@ fn a_joiners_first_assignment_has_more_time() {
     bench.committed_by(0, &[1, 1, 1, 1]);
     (0..2).for_each(|slice| drop(bench.progress(slice, 1, &[])));
     bench.covered_but(2);
-    assert!(!bench.after(3999).contains(&late(1, 2, 1)));
-    assert!(bench.after(1).contains(&late(1, 2, 1)));
+    assert!(!bench.after(3999).contains(&late(1, 2)));
+    assert!(bench.after(1).contains(&late(1, 2)));
 }
 
 #[test]
@@ -132,7 +131,7 @@ fn whoever_is_beaten_by_later_copies_in_three_steps_in_a_row_is_fenced() {
     let mut bench = two_proven();
     for step in 1..=3 {
         bench.covered_but(2);
-        assert!(bench.after(1600).contains(&late(step, 2, 1)), "at {step}");
+        assert!(bench.after(1600).contains(&late(step, 2)), "at {step}");
         let effects = bench.committed_by(step, &[1, 1, 1, 1]);
         let expected = if step < 3 { vec![] } else { vec![worker(2)] };
         assert_eq!(fenced(&effects), expected, "at {step}");
@@ -242,4 +241,18 @@ fn whoever_holds_nothing_for_being_slow_is_tried_again_later_and_later() {
         assert_eq!(bench.held(2), [0; 0], "it is measured anew");
         bench.beat_with(2, 10.0);
     }
+}
+
+#[test]
+fn a_wait_has_a_name_only_when_it_is_long() {
+    let mut bench = two_proven();
+    bench.covered_but(2);
+    let waiting = |bench: &Bench| bench.job.status(bench.now).waiting;
+    bench.after(249);
+    assert_eq!(waiting(&bench), None);
+    bench.now = bench.now + Span::from_millis(1);
+    assert_eq!(
+        waiting(&bench).as_deref(),
+        Some("worker #2 (w2) at step 1: partitions 2, 3")
+    );
 }
