@@ -12,12 +12,12 @@ const WORKERS: Key = Key::free(
 const MIN_WORKERS: Key = Key::free(
     "min_workers",
     "processes",
-    "Workers that must be there before the first step.",
+    "Workers without which nothing is leased: the run waits and says who is missing.",
 );
 const MAX_WORKERS: Key = Key::free(
     "max_workers",
     "processes",
-    "Workers that may be members at once; further ones are told to wait.",
+    "Workers that hold leases at once; further ones are members that wait.",
 );
 const SHARDS: Key = Key::free(
     "shards",
@@ -70,9 +70,9 @@ const MOST_WORKERS: i64 = 4096;
 pub struct Cluster {
     /// Workers that `train` keeps running.
     pub workers: u32,
-    /// Workers before the first step.
+    /// Workers without which nothing is leased.
     pub min_workers: u32,
-    /// Members at once.
+    /// Members that hold leases at once.
     pub max_workers: u32,
     /// Parts of the parameters.
     pub shards: u16,
