@@ -122,7 +122,7 @@ fn a_killed_shard_without_a_copy_is_replayed_from_the_checkpoint() {
 
 #[test]
 fn a_killed_coordinator_loses_no_step_and_no_worker() {
-    let scene = Scene::new(&job(0).replace("evaluate_every = 10", "evaluate_every = 0"));
+    let scene = Scene::new(&job(0));
     let (chain, _) = scene.reference();
     let train = train(&scene);
     let before = scene.until("steps without a checkpoint", |status| {

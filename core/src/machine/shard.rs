@@ -128,6 +128,8 @@ pub struct Shard {
     links: BTreeSet<LinkId>,
     pulls: BTreeSet<(Step, LinkId, Use)>,
     records: BTreeMap<Step, StepRecord>,
+    /// The last record that was repeated, while nothing says that it arrived.
+    repeated: Option<Step>,
     retry_at: Option<Time>,
 }
 
@@ -171,6 +173,7 @@ impl Shard {
             links: BTreeSet::new(),
             pulls: BTreeSet::new(),
             records: BTreeMap::new(),
+            repeated: None,
             retry_at: None,
         };
         match duty {

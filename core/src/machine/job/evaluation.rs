@@ -55,9 +55,10 @@ impl Job {
         };
         let mut others = slices.clone().filter(|s| s.pinned != Some(version));
         let missed = others.any(|slice| slice.seen > version);
-        let scored = self.metrics.contains_key(&version);
-        if missed || scored {
-            if !scored {
+        // A report from before a slice let go of it may come late.
+        let over = self.metrics.contains_key(&version) || self.unscored.contains(&version);
+        if missed || over {
+            if !over {
                 self.not_evaluated(version, effects);
             }
             effects.push(Effect::Order(ShardOrder::Evaluated { version }));

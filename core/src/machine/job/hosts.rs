@@ -5,12 +5,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Effect, Job, Settings, branch, reshard};
+use super::{Effect, Job, Settings, SliceState, branch, reshard};
 use crate::fact::Fact;
 use crate::id::{Generation, Incarnation, SliceId, Step, Timeline, View};
 use crate::machine::fleet::{Cause, HostNews};
 use crate::message::{Holding, HostSays, HostTold, ShardOrder, ShardReport, SliceView};
 use crate::time::Time;
+use crate::tree::PartitionSet;
 
 /// One host.
 #[derive(Clone, Debug, Default)]
@@ -227,7 +228,8 @@ impl Job {
         view.is_some_and(|view| view.primary == Some(host))
     }
 
-    /// What a host has tells a new life of the coordinator how far its slices are.
+    /// What a host has tells a new life of the coordinator how far its slices are. What they cover
+    /// and keep to be scored comes with their own reports.
     fn hear_holdings(
         &mut self,
         now: Time,
@@ -238,20 +240,18 @@ impl Job {
         for holding in holdings {
             let Holding { slice, step, .. } = *holding;
             let unheard = self.hosting.unheard.contains(&slice);
-            if unheard && holding.branch == self.branch && self.is_primary(from, slice) {
-                let report = ShardReport::Progress {
-                    slice,
-                    timeline: self.branch.timeline,
-                    step,
-                    covered: crate::tree::PartitionSet::default(),
-                    pinned: None,
-                    cutting: None,
-                    resting: false,
-                    voted: false,
-                    behind: None,
-                };
-                self.host_report(now, from, report, effects);
-            }
+            let current = unheard && holding.branch == self.branch && self.is_primary(from, slice);
+            let Some(known) = self.slices.get(&slice).filter(|_| current) else {
+                continue;
+            };
+            let state = SliceState {
+                step,
+                covered: PartitionSet::default(),
+                ..known.clone()
+            };
+            self.progress(slice, state, effects);
+            self.hear_backlog(now, slice, step);
+            self.first_heard(slice, step, effects);
         }
     }
 

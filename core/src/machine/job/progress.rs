@@ -91,7 +91,7 @@ impl Job {
         }
     }
 
-    fn progress(&mut self, slice: SliceId, new: SliceState, effects: &mut Vec<Effect>) {
+    pub(super) fn progress(&mut self, slice: SliceId, new: SliceState, effects: &mut Vec<Effect>) {
         let low = self.low();
         let Some(state) = self.slices.get_mut(&slice) else {
             return;

@@ -511,6 +511,13 @@ fn a_version_that_one_slice_could_not_keep_is_let_go_by_the_others() {
     assert!(effects.contains(&missed), "{effects:?}");
     let again = bench.shard(1, 5, &[0], None, false);
     assert!(!again.contains(&missed), "it is said once");
+    // Reports from before they let go of it come late: it is let go again, and not scored.
+    bench.shard(0, 5, &[], Some(4), false);
+    let late = bench.shard(1, 5, &[0, 1], Some(4), false);
+    assert!(late.contains(&let_go), "{late:?}");
+    let begun =
+        |effect: &Effect| matches!(effect, Effect::Say(_, CoordinatorSays::Evaluate { .. }));
+    assert!(!late.iter().any(begun), "{late:?}");
 }
 
 #[test]

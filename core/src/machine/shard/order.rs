@@ -29,7 +29,7 @@ impl Shard {
                 }
             }
             ShardOrder::Evaluated { version } => self.evaluated(version, effects),
-            ShardOrder::Recorded { before } => self.records.retain(|step, _| *step >= before),
+            ShardOrder::Recorded { before } => self.recorded(before, effects),
         }
     }
 

@@ -1,7 +1,7 @@
 //! What a shard says of itself, and says again by timer: any message may have been lost.
 
 use super::{Effect, Mirror, Phase, Role, Shard};
-use crate::id::SliceId;
+use crate::id::{SliceId, Step};
 use crate::message::{ShardReport, SliceSays};
 use crate::time::Time;
 
@@ -62,9 +62,21 @@ impl Shard {
         }
     }
 
-    pub(super) fn repeat_records(&self, effects: &mut Vec<Effect>) {
-        for record in self.records.values().take(REPEATED) {
+    /// The oldest records; those that follow are sent once these are acknowledged.
+    pub(super) fn repeat_records(&mut self, effects: &mut Vec<Effect>) {
+        self.repeated = None;
+        for (step, record) in self.records.iter().take(REPEATED) {
             effects.push(Effect::Report(ShardReport::Committed(record.clone())));
+            self.repeated = Some(*step);
+        }
+    }
+
+    /// A coordinator that comes back lacks as many records as it missed steps: it gets them as fast
+    /// as it takes them, and not by timer.
+    pub(super) fn recorded(&mut self, before: Step, effects: &mut Vec<Effect>) {
+        self.records.retain(|step, _| *step >= before);
+        if self.repeated.is_some_and(|last| last < before) {
+            self.repeat_records(effects);
         }
     }
 }

@@ -534,8 +534,17 @@ fn the_ledgers_backlog_is_bounded_and_repeated_in_parts() {
     }
     assert_eq!(withhold(&mut bench), vec![], "the ledger has no room");
     assert_eq!(bench.tick(500).len(), REPEATED);
-    bench.order(ShardOrder::Recorded { before: Step(1) });
+    let early = bench.order(ShardOrder::Recorded { before: Step(1) });
+    assert_eq!(early, vec![], "the rest of the part is on its way");
     assert_eq!(withhold(&mut bench).len(), 1);
+    let next = bench.order(ShardOrder::Recorded {
+        before: Step(REPEATED as u64),
+    });
+    assert_eq!(
+        next.len(),
+        REPEATED,
+        "the next part does not wait for the timer"
+    );
 }
 
 #[test]

@@ -72,6 +72,23 @@ fn with_all_hosts_back_the_run_goes_on_where_it_is() {
 }
 
 #[test]
+fn a_version_kept_from_before_the_restart_is_scored_once_all_slices_are_heard() {
+    let mut run = restarted();
+    let mut effects = back(&mut run, 1);
+    effects.extend(back(&mut run, 2));
+    effects.extend(run.bench.shard(0, 4, &[], Some(2), false));
+    let begun = |effect: &Effect| match effect {
+        Effect::Say(_, CoordinatorSays::Evaluate { version, .. }) => Some(*version),
+        _ => None,
+    };
+    assert_eq!(effects.iter().find_map(begun), None);
+    effects.extend(run.bench.shard(1, 3, &[], Some(2), false));
+    assert_eq!(effects.iter().find_map(begun), Some(Step(2)));
+    let missed = Effect::Tell(Fact::NotEvaluated { version: Step(2) });
+    assert!(!effects.contains(&missed), "{effects:?}");
+}
+
+#[test]
 fn a_missing_primary_with_a_backup_in_sync_is_replaced_after_the_grace() {
     let mut run = restarted();
     back(&mut run, 2);
