@@ -138,6 +138,8 @@ impl Sim<'_> {
             let leaf = leaf.into_iter().find(|leaf| with_samples.contains(*leaf));
             let leaf = leaf.expect("a node that is evaluated has samples");
             values[0] = f32::NAN;
+            // No two failures are alike, or they would confirm each other.
+            values[1] = self.stats.events as f32;
             let digest = BlockHasher::default().digest(&values);
             result.non_finite = vec![(leaf, digest)];
         }
