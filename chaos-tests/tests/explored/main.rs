@@ -1,6 +1,8 @@
 //! Explored, not only sampled: every order in which a small cluster's messages can arrive, with a
-//! worker that dies at any moment, by a model checker.
+//! worker that dies at any moment, by a model checker; and histories of a shard, by a checker of
+//! linearizability.
 
+mod history; // what clients saw of one shard
 mod parts; // the processes: machines and their shells
 mod symbols; // arithmetic as symbols
 mod world; // states, actions, properties
@@ -19,7 +21,13 @@ fn explore(model: Explored, what: &str) -> usize {
 }
 
 #[test]
-fn every_order_of_messages_with_a_kill() {
+fn every_order_of_messages_with_a_kill_at_any_moment() {
     let states = explore(Explored::new(1, 0), "a kill");
+    assert!(states > 10_000, "{states}");
+}
+
+#[test]
+fn every_order_of_messages_with_a_time_out_at_any_moment() {
+    let states = explore(Explored::new(0, 1), "a time-out");
     assert!(states > 1_000, "{states}");
 }

@@ -17,9 +17,7 @@ use resilin_core::{Incarnation, LinkId, SliceId, Step};
 use stateright::{Model, Property};
 
 use crate::parts::{Center, Member, Slice};
-use crate::symbols::{
-    Gradient, PARTITIONS, SLICES, STEPS, Weights, digest, serial,
-};
+use crate::symbols::{Gradient, PARTITIONS, SLICES, STEPS, Weights, digest, serial};
 
 /// Workers of the explored job.
 pub(crate) const WORKERS: u8 = 2;
@@ -48,7 +46,12 @@ pub(crate) enum Message {
     Asked(WorkerAsks),
     Pushed(Push, Gradient),
     Heard(ShardSays),
-    Sent(resilin_core::Timeline, Step, resilin_core::message::Use, Weights),
+    Sent(
+        resilin_core::Timeline,
+        Step,
+        resilin_core::message::Use,
+        Weights,
+    ),
     Vote(SliceSays),
     Order(ShardOrder),
     Report(ShardReport),
@@ -101,7 +104,9 @@ impl PartialEq for World {
         let under_way = |world: &Self| {
             let links = world.links.iter();
             let digests = |m: &VecDeque<(u64, Message)>| m.iter().map(|(d, _)| *d).collect();
-            links.map(|(link, m)| (*link, digests(m))).collect::<Vec<(_, Vec<u64>)>>()
+            links
+                .map(|(link, m)| (*link, digests(m)))
+                .collect::<Vec<(_, Vec<u64>)>>()
         };
         self.digests == other.digests
             && (self.kills, self.timeouts) == (other.kills, other.timeouts)
@@ -121,20 +126,26 @@ pub(crate) struct Explored {
     pub(crate) timeouts: u8,
 }
 
+/// The rules of the explored job with so many slices.
+pub(crate) fn rules(slices: u16) -> Rules {
+    let spec = Spec {
+        partitions: PARTITIONS,
+        batch: 2,
+        steps: STEPS,
+        rows: 40,
+        test_rows: 0,
+        block: 32,
+        cut_every: None,
+        ..Spec::tiny()
+    };
+    let rules = spec.task().rules(slices);
+    assert_eq!(rules.slices.slices(), slices, "each slice has a block");
+    rules
+}
+
 impl Explored {
     pub(crate) fn new(kills: u8, timeouts: u8) -> Self {
-        let spec = Spec {
-            partitions: PARTITIONS,
-            batch: 2,
-            steps: STEPS,
-            rows: 40,
-            test_rows: 0,
-            block: 64,
-            cut_every: None,
-            ..Spec::tiny()
-        };
-        let rules = spec.task().rules(SLICES);
-        assert_eq!(rules.slices.slices(), SLICES, "each slice has a block");
+        let rules = rules(SLICES);
         Self {
             rules,
             serial: serial(),
@@ -162,29 +173,60 @@ impl Explored {
             world.take(Place::Slice(slice.0), out);
         }
         for worker in 0..WORKERS {
-            world.workers.push(Some(Arc::new(Member::new(&self.rules, worker))));
+            world
+                .workers
+                .push(Some(Arc::new(Member::new(&self.rules, worker))));
             world.take(Place::Worker(worker), Out::hello());
         }
         world.digest_of(Place::Center);
+        self.settle(&mut world);
+        self.until_weights(&mut world);
         world
+    }
+
+    /// Everybody is there, linked, and has asked for the first weights, which are under way.
+    fn until_weights(&self, world: &mut World) {
+        let joins = |messages: &VecDeque<(u64, Message)>| {
+            !matches!(messages.front(), Some((_, Message::Sent(..))))
+        };
+        while let Some((from, to)) = world.links.iter().find(|(_, m)| joins(m)).map(|(l, _)| *l) {
+            self.step(world, Action::Deliver(from, to));
+        }
+    }
+
+    /// What job and slices say to each other within their process arrives at once.
+    fn settle(&self, world: &mut World) {
+        let inside = |(from, to): &(Place, Place)| {
+            matches!(
+                (from, to),
+                (Place::Center, Place::Slice(_)) | (Place::Slice(_), Place::Center)
+            )
+        };
+        while let Some((from, to)) = world.links.keys().copied().find(inside) {
+            self.deliver(world, from, to);
+        }
+    }
+
+    fn deliver(&self, world: &mut World, from: Place, to: Place) {
+        let link = world.links.get_mut(&(from, to)).expect("it was offered");
+        let (_, message) = link.pop_front().expect("it was offered");
+        if link.is_empty() {
+            world.links.remove(&(from, to));
+        }
+        self.hear(world, from, to, message);
     }
 
     fn step(&self, world: &mut World, action: Action) {
         match action {
-            Action::Deliver(from, to) => {
-                let link = world.links.get_mut(&(from, to)).expect("it was offered");
-                let (_, message) = link.pop_front().expect("it was offered");
-                if link.is_empty() {
-                    world.links.remove(&(from, to));
-                }
-                self.hear(world, from, to, message);
-            }
+            Action::Deliver(from, to) => self.deliver(world, from, to),
             Action::Kill(worker) | Action::KillAndLose(worker) => {
                 world.kills -= 1;
                 let place = Place::Worker(worker);
                 let dead = world.workers[usize::from(worker)].take().expect("it lives");
                 let lose = matches!(action, Action::KillAndLose(_));
-                world.links.retain(|(from, to), _| *to != place && !(lose && *from == place));
+                world
+                    .links
+                    .retain(|(from, to), _| *to != place && !(lose && *from == place));
                 world.take(place, dead.gone());
                 world.digests.remove(&place);
             }
@@ -193,6 +235,7 @@ impl Explored {
                 self.pass_time(world, place);
             }
         }
+        self.settle(world);
     }
 
     fn hear(&self, world: &mut World, from: Place, to: Place, message: Message) {
@@ -238,6 +281,7 @@ impl Explored {
         for _ in 0..40 {
             for place in world.places() {
                 self.pass_time(&mut world, place);
+                self.settle(&mut world);
                 while let Some((from, to)) = world.links.keys().next().copied() {
                     self.step(&mut world, Action::Deliver(from, to));
                 }
@@ -280,7 +324,10 @@ impl World {
         for (to, message) in out.messages {
             let alive = match to {
                 Place::Center | Place::Slice(_) => true,
-                Place::Worker(worker) => self.workers.get(usize::from(worker)).is_some_and(Option::is_some),
+                Place::Worker(worker) => self
+                    .workers
+                    .get(usize::from(worker))
+                    .is_some_and(Option::is_some),
             };
             if alive {
                 let entry = (digest(&message), message);
@@ -290,7 +337,9 @@ impl World {
         self.broken = self.broken.take().or(out.broken);
         self.digest_of(from);
         if let Place::Worker(worker) = from
-            && self.workers[usize::from(worker)].as_ref().is_some_and(|w| w.has_left())
+            && self.workers[usize::from(worker)]
+                .as_ref()
+                .is_some_and(|w| w.has_left())
         {
             self.workers[usize::from(worker)] = None;
             self.links.retain(|(_, to), _| *to != from);
@@ -314,7 +363,10 @@ impl World {
         let slices = (0..SLICES).map(Place::Slice);
         let workers = (0..WORKERS).filter(|w| self.workers[usize::from(*w)].is_some());
         let workers = workers.map(Place::Worker);
-        std::iter::once(Place::Center).chain(slices).chain(workers).collect()
+        std::iter::once(Place::Center)
+            .chain(slices)
+            .chain(workers)
+            .collect()
     }
 
     pub(crate) fn is_over(&self) -> bool {
@@ -334,7 +386,12 @@ impl Model for Explored {
         if world.is_over() || world.broken.is_some() {
             return;
         }
-        actions.extend(world.links.keys().map(|(from, to)| Action::Deliver(*from, *to)));
+        actions.extend(
+            world
+                .links
+                .keys()
+                .map(|(from, to)| Action::Deliver(*from, *to)),
+        );
         if world.links.is_empty() {
             return;
         }
@@ -355,19 +412,29 @@ impl Model for Explored {
 
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
-            Property::always("every version has the bits of the serial run", |_, world: &World| {
-                world.broken.is_none()
-            }),
-            Property::always("slices differ by at most one version", |_, world: &World| {
-                let versions: Vec<u64> = world.slices.iter().map(|s| s.version()).collect();
-                versions.iter().max().unwrap() - versions.iter().min().unwrap() <= 1
-            }),
-            Property::always("where nothing happens any more, time leads to the end", |model: &Self, world: &World| {
-                !world.links.is_empty() || world.is_over() || model.ends(world)
-            }),
-            Property::sometimes("a run ends after a kill", |model: &Self, world: &World| {
-                world.is_over() && world.kills < model.kills
-            }),
+            Property::always(
+                "every version has the bits of the serial run",
+                |_, world: &World| world.broken.is_none(),
+            ),
+            Property::always(
+                "slices differ by at most one version",
+                |_, world: &World| {
+                    let versions: Vec<u64> = world.slices.iter().map(|s| s.version()).collect();
+                    versions.iter().max().unwrap() - versions.iter().min().unwrap() <= 1
+                },
+            ),
+            Property::always(
+                "where nothing happens any more, time leads to the end",
+                |model: &Self, world: &World| {
+                    !world.links.is_empty() || world.is_over() || model.ends(world)
+                },
+            ),
+            Property::sometimes(
+                "a run ends after a kill, where there is one",
+                |model: &Self, world: &World| {
+                    world.is_over() && (world.kills < model.kills || model.kills == 0)
+                },
+            ),
             Property::sometimes("a run ends in peace", |_, world: &World| world.is_over()),
         ]
     }

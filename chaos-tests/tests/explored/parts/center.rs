@@ -83,7 +83,10 @@ impl Center {
                 vec![Turn::Job(Event::Member(news))]
             }
             (Place::Worker(worker), Message::Said(says)) => {
-                vec![Turn::Job(Event::Member(News::Said(incarnation(worker), says)))]
+                vec![Turn::Job(Event::Member(News::Said(
+                    incarnation(worker),
+                    says,
+                )))]
             }
             (Place::Worker(worker), Message::Gone) => {
                 let news = News::Down(incarnation(worker), Cause::LinkReset);
@@ -151,7 +154,11 @@ impl Center {
             Effect::Append(Record::Step(step)) => {
                 let made = step.step.next();
                 let weights = &model.serial[made.0 as usize];
-                let ranges = model.rules.slices.ids().map(|s| model.rules.slices.range(s).len());
+                let ranges = model
+                    .rules
+                    .slices
+                    .ids()
+                    .map(|s| model.rules.slices.range(s).len());
                 let digests: Vec<_> = weights
                     .iter()
                     .zip(ranges)
@@ -165,8 +172,8 @@ impl Center {
             Effect::Saver(event) => turns.push_back(Turn::Saver(event)),
             Effect::Close(_) => turns.push_back(Turn::Job(Event::Closed)),
             Effect::Over(outcome) => self.over = Some(outcome),
-            Effect::Host(..) | Effect::KeepBranch(_) | Effect::KeepViews(_) => {
-                unreachable!("slices live in the coordinator")
+            Effect::Fence(..) | Effect::Host(..) | Effect::KeepBranch(_) | Effect::KeepViews(_) => {
+                unreachable!("nobody is fenced, and slices live in the coordinator")
             }
         }
     }

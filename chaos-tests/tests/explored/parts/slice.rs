@@ -156,7 +156,9 @@ impl Slice {
                 });
             }
             Effect::Apply { step, action, .. } => {
-                out.ensure(matches!(action, Action::Apply { .. }), || format!("{action:?}"));
+                out.ensure(matches!(action, Action::Apply { .. }), || {
+                    format!("{action:?}")
+                });
                 let made = next(self.slice, step, self.versions[&step], &self.root);
                 let right = serial[step.next().0 as usize][usize::from(self.slice.0)];
                 out.ensure(made == right, || {
