@@ -10,7 +10,7 @@ fn stopped(outcome: &Outcome) -> bool {
 
 #[test]
 fn random_schedules_keep_every_invariant() {
-    let count = std::env::var("RESILIN_SEEDS").map_or(300, |n| n.parse().expect("a number"));
+    let count = std::env::var("RESILIN_SEEDS").map_or(500, |n| n.parse().expect("a number"));
     let mut seeds = Seeds::default();
     let (mut finished, mut kills, mut crashes, mut lost) = (0, 0, 0, 0);
     for seed in 0..count {

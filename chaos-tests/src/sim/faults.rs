@@ -83,12 +83,12 @@ impl Sim<'_> {
             Fault::Stop => self.command(job::Command::Stop),
             Fault::Freeze(pick, lasts) => {
                 let until = self.now + lasts;
-                self.with_host(pick, |host| host.frozen = until);
+                self.with_host(pick, |host| host.frozen = host.frozen.max(until));
             }
             Fault::Slow(pick, slowness) => self.with_host(pick, |host| host.slowness = slowness),
             Fault::Stuck(pick, lasts) => {
                 let until = self.now + lasts;
-                self.with_host(pick, |host| host.stuck = until);
+                self.with_host(pick, |host| host.stuck = host.stuck.max(until));
             }
             Fault::NotFinite(pick, count) => self.with_host(pick, |host| host.spoilt = count),
             Fault::Everything(seed) => {
@@ -99,7 +99,10 @@ impl Sim<'_> {
             Fault::KillCoordinator(down) => self.kill_coordinator(down, Death::Killed),
             Fault::MoveCoordinator(down) => self.move_coordinator(down),
             Fault::LosePower(down) => self.kill_coordinator(down, Death::PowerCut),
-            Fault::FreezeCoordinator(lasts) => self.coordinator_frozen = self.now + lasts,
+            Fault::FreezeCoordinator(lasts) => {
+                // A shorter one would let later messages overtake those that wait.
+                self.coordinator_frozen = self.coordinator_frozen.max(self.now + lasts);
+            }
             Fault::ClockJump(..)
             | Fault::CoordinatorClockJump(_)
             | Fault::ClockDrift(..)
