@@ -1,8 +1,7 @@
 //! The command line.
 
 pub(crate) const USAGE: &str = "usage: fuzz [--from SEED] [--seeds COUNT]\n       \
-     fuzz --seed SEED [--keep I,J,...] [--trace | --shrink]\n       \
-     fuzz scale";
+     fuzz --seed SEED [--keep I,J,...] [--trace | --shrink]";
 
 /// What is wanted.
 pub(crate) enum Task {
@@ -10,7 +9,6 @@ pub(crate) enum Task {
     One { seed: u64, keep: Option<Vec<usize>> },
     Trace { seed: u64, keep: Option<Vec<usize>> },
     Shrink { seed: u64 },
-    Scale,
 }
 
 /// What was given.
@@ -36,7 +34,6 @@ impl Arguments {
                 "--keep" => given.keep = Some(list(&value()?)?),
                 "--trace" => given.trace = true,
                 "--shrink" => given.shrink = true,
-                "scale" => return Ok(Task::Scale),
                 _ => return Err(format!("`{word}` is unknown")),
             }
         }

@@ -3,7 +3,6 @@
 
 mod arguments;
 mod many;
-mod scale;
 
 use std::process::ExitCode;
 
@@ -27,7 +26,6 @@ fn main() -> ExitCode {
         Task::One { seed, keep } => one(&kept(seed, keep)),
         Task::Trace { seed, keep } => trace(&kept(seed, keep)),
         Task::Shrink { seed } => shrink_seed(seed),
-        Task::Scale => scale::run(),
     }
 }
 
