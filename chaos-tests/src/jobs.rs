@@ -38,6 +38,8 @@ pub struct Spec {
     pub non_finite: &'static str,
     /// A training row with a NaN.
     pub poison: Option<u32>,
+    /// Share of leaves that a second worker evaluates.
+    pub audit_rate: f64,
     /// Seconds of the lease.
     pub lease: f64,
     /// Seconds of the grace.
@@ -61,6 +63,7 @@ impl Spec {
             cut_every: Some(5),
             non_finite: "halt",
             poison: None,
+            audit_rate: 0.0,
             lease: 0.1,
             grace: 0.4,
         }
@@ -102,6 +105,7 @@ impl Spec {
             test_rows,
             cut_every,
             optimizer: ["sgd", "momentum", "adam"][(seed % 3) as usize],
+            audit_rate: [0.0, 0.3, 1.0][(seed / 5 % 3) as usize],
             poison: poisoned.then_some(7),
             non_finite: if poisoned { "skip" } else { "halt" },
             ..Self::tiny()
@@ -116,7 +120,7 @@ impl Spec {
              clip_norm = 0.4\nnon_finite = \"{}\"\n\
              [data]\nname = \"noise\"\nrows = {}\ntest_rows = {}\nwidth = {}\npoison = {}\n\
              [model]\nname = \"mlp\"\nhidden = [{}]\nactivation = \"tanh\"\ndropout = 0.25\n\
-             [optimizer]\nname = \"{}\"\n[failure]\nlease = {}\ndrain_grace = {}\n\
+             [optimizer]\nname = \"{}\"\n[failure]\naudit_rate = {:?}\nlease = {}\ndrain_grace = {}\n\
              [checkpoint]\nevery_seconds = 0.0\n",
             self.steps,
             self.batch,
@@ -129,6 +133,7 @@ impl Spec {
             self.poison.unwrap_or(u32::MAX),
             self.hidden,
             self.optimizer,
+            self.audit_rate,
             self.lease,
             self.grace,
         );

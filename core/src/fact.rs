@@ -112,6 +112,36 @@ pub enum Fact {
         /// Whose evaluation was first.
         member: Incarnation,
     },
+    /// Two members evaluated a leaf and have other bits; it is being settled.
+    AuditDiffers {
+        /// The step.
+        step: Step,
+        /// The leaf.
+        partition: PartitionId,
+        /// Who has evaluated it.
+        members: Vec<Incarnation>,
+    },
+    /// Nobody is left who could say which of them is right: `resilin replay` can.
+    AuditUnsettled {
+        /// The step.
+        step: Step,
+        /// The leaf.
+        partition: PartitionId,
+        /// Who has evaluated it.
+        members: Vec<Incarnation>,
+    },
+    /// A member's bits are wrong: most evaluations of the leaf have others. It is fenced; the steps
+    /// that it contributed to stay as they are.
+    Wrong {
+        /// The step.
+        step: Step,
+        /// The leaf.
+        partition: PartitionId,
+        /// Its number.
+        member: Incarnation,
+        /// Committed steps that it contributed to.
+        touched: Option<Touched>,
+    },
     /// A replayed step made other weights than before; the run does not promise bits.
     ReplayDiffers {
         /// The step.
@@ -196,6 +226,24 @@ pub enum Fact {
     },
 }
 
+/// Committed steps that a member contributed to; the ledger has each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Touched {
+    /// The first.
+    pub first: Step,
+    /// The last.
+    pub last: Step,
+    /// How many between the two, these included.
+    pub steps: u64,
+}
+
+impl fmt::Display for Touched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { first, last, steps } = self;
+        write!(f, "{steps} committed steps from {first} to {last}")
+    }
+}
+
 /// How much a fact asks to be looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weight {
@@ -228,6 +276,9 @@ impl Fact {
             | Self::Slow { .. }
             | Self::NonFinite { .. }
             | Self::Differs { .. }
+            | Self::AuditDiffers { .. }
+            | Self::AuditUnsettled { .. }
+            | Self::Wrong { .. }
             | Self::ReplayDiffers { .. }
             | Self::NotEvaluated { .. }
             | Self::Degraded { .. }
@@ -253,6 +304,7 @@ impl Fact {
             | Self::Late { member, .. }
             | Self::Slow { member, .. }
             | Self::Differs { member, .. }
+            | Self::Wrong { member, .. }
             | Self::HostJoined { host: member, .. }
             | Self::HostLost { host: member, .. }
             | Self::HostLeft { host: member } => Some(*member),
@@ -261,6 +313,8 @@ impl Fact {
             | Self::Moved { .. }
             | Self::Committed { .. }
             | Self::NonFinite { .. }
+            | Self::AuditDiffers { .. }
+            | Self::AuditUnsettled { .. }
             | Self::ReplayDiffers { .. }
             | Self::Evaluated(_)
             | Self::NotEvaluated { .. }
@@ -288,9 +342,12 @@ impl Fact {
             | Self::NotResharded { cause }
             | Self::ViewChanged { cause, .. } => Some(cause),
             Self::Over { cause, .. } => cause.as_deref(),
-            Self::Differs { .. } => Some("results-differ"),
             Self::Late { .. } => Some("late"),
             Self::Slow { .. } => Some("slow"),
+            Self::Differs { .. } | Self::AuditDiffers { .. } | Self::AuditUnsettled { .. } => {
+                Some("results-differ")
+            }
+            Self::Wrong { .. } => Some("wrong-bits"),
             Self::Began { .. }
             | Self::Joined { .. }
             | Self::Drained { .. }
@@ -347,6 +404,40 @@ impl fmt::Display for Fact {
                 "two evaluations of partition {partition} at step {step} differ; that of worker \
                  {member} does not count"
             ),
+            Self::AuditDiffers {
+                step,
+                partition,
+                members,
+            } => write!(
+                f,
+                "audit: partition {partition} at step {step} came out differently at workers {}; \
+                 asking once more",
+                listed(members)
+            ),
+            Self::AuditUnsettled {
+                step,
+                partition,
+                members,
+            } => write!(
+                f,
+                "audit: which of workers {} is wrong about partition {partition} at step {step} is \
+                 not known; `resilin replay --step {step} --partition {partition}` tells",
+                listed(members)
+            ),
+            Self::Wrong {
+                step,
+                partition,
+                member,
+                touched,
+            } => {
+                write!(
+                    f,
+                    "audit: worker {member} is wrong about partition {partition} at step {step}"
+                )?;
+                touched.map_or(Ok(()), |touched| {
+                    write!(f, "; it contributed to {touched}, which stay")
+                })
+            }
             Self::ReplayDiffers { step } => write!(
                 f,
                 "replaying step {step} made other weights than before; bits are not promised"
@@ -386,4 +477,10 @@ impl fmt::Display for Fact {
             }
         }
     }
+}
+
+/// Names for one line.
+fn listed(members: &[Incarnation]) -> String {
+    let names: Vec<String> = members.iter().map(Incarnation::to_string).collect();
+    names.join(" and ")
 }

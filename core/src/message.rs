@@ -17,6 +17,7 @@
 //!   |                           | <------------ Committed t    |
 //! ```
 
+mod audit;
 mod host;
 mod member;
 
@@ -27,6 +28,7 @@ use crate::id::{
 };
 use crate::tree::{Node, PartitionSet};
 
+pub use audit::{Opinion, Question};
 pub use host::{
     Backup, Branch, Duty, Holding, HostSays, HostTold, HostWelcome, Peer, ReplicaSays, SliceView,
     StoreAsks, StoreSays,
@@ -65,6 +67,8 @@ pub struct Assignment {
     pub views: Vec<SliceView>,
     /// What this worker holds, by partition.
     pub leases: Vec<Lease>,
+    /// Partitions that others hold and whose drawn leaves this worker evaluates too.
+    pub audits: Vec<PartitionId>,
 }
 
 /// What a pull is for; the two streams do not supersede each other.

@@ -1,12 +1,32 @@
 //! What the machines of a run know from the start, taken from its task.
 
+use resilin_core::job::Bits;
 use resilin_core::machine::Rules;
+use resilin_core::machine::audit::AuditRules;
 use resilin_core::vote::VoteRules;
 
 use crate::kernel::{Which, score_tasks};
 use crate::task::Task;
 
+/// Weights that a worker keeps for audits, unless two versions are larger.
+const AUDIT_BYTES: u64 = 64 << 20;
+
 impl Task {
+    /// Which leaves are audited. Where bits are not promised, two evaluations need not be the same.
+    #[must_use]
+    pub fn audit_rules(&self) -> AuditRules {
+        let rate = match self.job.run.bits {
+            Bits::On => self.job.failure.audit_rate,
+            Bits::Off => 0.0,
+        };
+        let version = self.layout.len() * size_of::<f32>();
+        AuditRules {
+            rate,
+            seed: self.job.run.seed,
+            versions: (AUDIT_BYTES / version as u64).clamp(2, 256),
+        }
+    }
+
     /// The rules of this run with its parameters over `shards` shards.
     #[must_use]
     pub fn rules(&self, shards: u16) -> Rules {
@@ -31,6 +51,7 @@ impl Task {
             evaluate_every: (test_rows > 0).then_some(every),
             evaluation_tasks: score_tasks(test_rows),
             lease: job.failure.lease,
+            audit: self.audit_rules(),
             grace: job.failure.drain_grace,
             cut_interval: job.checkpoint.every,
         }

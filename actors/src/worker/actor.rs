@@ -17,7 +17,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::compute::Crew;
 use super::data::{self, Dial};
-use super::tensors::{Arrivals, Sums};
+use super::tensors::{Arrivals, Sums, Whole};
 use crate::clock::{Alarm, Clock};
 use crate::exit::Exit;
 use crate::link::{BufferPool, LinkSender, OutTensor};
@@ -25,7 +25,8 @@ use crate::link::{BufferPool, LinkSender, OutTensor};
 mod mailbox;
 
 pub(super) use mailbox::{
-    Arrived, Evaluated, Failed, Heard, Linked, Opened, Orphaned, Scored, SliceGone, Terminate, Told,
+    Arrived, Audited, Evaluated, Failed, Heard, Linked, Opened, Orphaned, Scored, SliceGone,
+    Terminate, Told,
 };
 
 /// Time for the last words on the control link.
@@ -49,6 +50,8 @@ pub(super) struct WorkerActor {
     pool: BufferPool,
     sums: Sums,
     arrivals: Arrivals,
+    /// Weights of steps that are audited.
+    retained: BTreeMap<Step, Arc<Whole>>,
     end: Option<oneshot::Sender<Exit>>,
 }
 
@@ -87,6 +90,7 @@ impl WorkerActor {
             pool,
             sums: Sums::default(),
             arrivals: Arrivals::default(),
+            retained: BTreeMap::new(),
             end: Some(end),
             task,
             rules,
@@ -131,7 +135,7 @@ impl WorkerActor {
                 step,
                 nodes,
             } => {
-                let weights = self.arrivals.whole(Use::Train, step, &self.pool);
+                let weights = self.weights(step);
                 self.crew.evaluate(timeline, step, nodes, weights);
             }
             Effect::Score {
@@ -142,10 +146,31 @@ impl WorkerActor {
                 let weights = self.arrivals.whole(Use::Evaluate, version, &self.pool);
                 self.crew.score(timeline, version, tasks, weights);
             }
+            Effect::Retain(step) => {
+                let weights = self.weights(step);
+                self.retained.insert(step, weights);
+            }
+            Effect::Release(below) => self.retained.retain(|step, _| *step >= below),
+            Effect::Audit {
+                timeline,
+                step,
+                leaves,
+            } => {
+                let weights = self.weights(step);
+                self.crew.audit(timeline, step, leaves, weights);
+            }
             Effect::Forget(purpose, step) => self.arrivals.forget(purpose, step),
             Effect::Free(tensor) => self.sums.free(tensor),
             Effect::Exit(End::Done) => self.exit(Exit::Done),
             Effect::Exit(End::Refused(cause)) => self.exit(Exit::Refused(cause)),
+        }
+    }
+
+    /// The weights of a step: as they were retained, or put together anew.
+    fn weights(&self, step: Step) -> Arc<Whole> {
+        match self.retained.get(&step) {
+            Some(weights) => Arc::clone(weights),
+            None => Arc::new(self.arrivals.whole(Use::Train, step, &self.pool)),
         }
     }
 

@@ -9,11 +9,11 @@ use std::time::Instant;
 use actix::Addr;
 use resilin_core::message::TaskScore;
 use resilin_core::tree::Node;
-use resilin_core::{Step, Timeline};
+use resilin_core::{PartitionId, Step, Timeline};
 use resilin_learn::kernel::{EvaluateError, Evaluator, NodeResult, Which, score_range};
 use resilin_learn::task::Task;
 
-use super::actor::{Evaluated, Failed, Scored, WorkerActor};
+use super::actor::{Audited, Evaluated, Failed, Scored, WorkerActor};
 use super::tensors::Whole;
 use crate::link::{BufferPool, SharedValues};
 
@@ -33,7 +33,8 @@ struct Desk {
 
 #[derive(Default)]
 struct Queue {
-    nodes: VecDeque<(Arc<Batch>, Node)>,
+    /// What steps ask for, in the order in which they asked.
+    steps: VecDeque<Work>,
     scores: VecDeque<(Arc<Scoring>, u32)>,
 }
 
@@ -41,8 +42,15 @@ struct Queue {
 struct Batch {
     timeline: Timeline,
     step: Step,
-    weights: Whole,
+    weights: Arc<Whole>,
     left: Mutex<usize>,
+}
+
+/// Leaves of one step, for comparison.
+struct Auditing {
+    timeline: Timeline,
+    step: Step,
+    weights: Arc<Whole>,
 }
 
 /// Tasks on one version.
@@ -54,6 +62,7 @@ struct Scoring {
 
 enum Work {
     Evaluate(Arc<Batch>, Node),
+    Audit(Arc<Auditing>, PartitionId),
     Score(Arc<Scoring>, u32),
 }
 
@@ -100,7 +109,7 @@ impl Crew {
         timeline: Timeline,
         step: Step,
         nodes: Vec<Node>,
-        weights: Whole,
+        weights: Arc<Whole>,
     ) {
         let left = Mutex::new(nodes.len());
         let batch = Arc::new(Batch {
@@ -109,8 +118,28 @@ impl Crew {
             weights,
             left,
         });
-        let work = nodes.into_iter().map(|node| (Arc::clone(&batch), node));
-        self.0.queue().nodes.extend(work);
+        let work = nodes.into_iter();
+        let work = work.map(|node| Work::Evaluate(Arc::clone(&batch), node));
+        self.0.queue().steps.extend(work);
+        self.0.more.notify_all();
+    }
+
+    /// Queues leaves of a step, after what was queued before.
+    pub(super) fn audit(
+        &self,
+        timeline: Timeline,
+        step: Step,
+        leaves: Vec<PartitionId>,
+        weights: Arc<Whole>,
+    ) {
+        let auditing = Arc::new(Auditing {
+            timeline,
+            step,
+            weights,
+        });
+        let work = leaves.into_iter();
+        let work = work.map(|leaf| Work::Audit(Arc::clone(&auditing), leaf));
+        self.0.queue().steps.extend(work);
         self.0.more.notify_all();
     }
 
@@ -149,8 +178,8 @@ impl Desk {
     fn next(&self) -> Work {
         let mut queue = self.queue();
         loop {
-            if let Some((batch, node)) = queue.nodes.pop_front() {
-                return Work::Evaluate(batch, node);
+            if let Some(work) = queue.steps.pop_front() {
+                return work;
             }
             if let Some((scoring, task)) = queue.scores.pop_front() {
                 return Work::Score(scoring, task);
@@ -164,6 +193,9 @@ impl Desk {
             let done = match self.next() {
                 Work::Evaluate(batch, node) => {
                     self.evaluate(task, &mut evaluator, &batch, node, worker)
+                }
+                Work::Audit(auditing, leaf) => {
+                    self.audit(task, &mut evaluator, &auditing, leaf, worker)
                 }
                 Work::Score(scoring, number) => {
                     score(task, &mut evaluator, &scoring, number, worker)
@@ -202,6 +234,26 @@ impl Desk {
             step: batch.step,
             sum,
             last: *left == 0,
+        });
+        Ok(())
+    }
+
+    fn audit(
+        &self,
+        task: &Task,
+        evaluator: &mut Evaluator,
+        auditing: &Auditing,
+        partition: PartitionId,
+        worker: &Addr<WorkerActor>,
+    ) -> Result<(), EvaluateError> {
+        let mut values = self.pool.take(task.layout.len());
+        let (weights, step) = (auditing.weights.get(), auditing.step);
+        let (_, digest) = evaluator.digest_leaf(weights, step, partition, &mut values)?;
+        worker.do_send(Audited {
+            timeline: auditing.timeline,
+            step,
+            partition,
+            digest,
         });
         Ok(())
     }

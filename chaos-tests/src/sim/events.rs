@@ -10,7 +10,7 @@ use resilin_core::message::{
 };
 use resilin_core::time::{Span, Time};
 use resilin_core::tree::Node;
-use resilin_core::{Incarnation, LinkId, SliceId, Step, Timeline};
+use resilin_core::{Incarnation, LinkId, PartitionId, SliceId, Step, Timeline};
 
 use super::store::Part;
 use crate::schedule::Fault;
@@ -65,6 +65,12 @@ pub(super) enum Chore {
         node: Node,
         weights: Arc<Vec<f32>>,
         last: bool,
+    },
+    Audit {
+        timeline: Timeline,
+        step: Step,
+        leaf: PartitionId,
+        weights: Arc<Vec<f32>>,
     },
     Score {
         timeline: Timeline,

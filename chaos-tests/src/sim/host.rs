@@ -41,6 +41,8 @@ pub(super) struct Host {
     pub(super) data: BTreeMap<SliceId, Option<LinkId>>,
     pub(super) evaluator: Evaluator,
     pub(super) weights: BTreeMap<(Use, Step), Parts>,
+    /// Weights of steps that are audited.
+    pub(super) retained: BTreeMap<Step, Arc<Vec<f32>>>,
     pub(super) tensors: BTreeMap<Tensor, Arc<Vec<f32>>>,
     pub(super) next_tensor: u64,
     pub(super) armed: Option<Time>,
@@ -65,6 +67,7 @@ impl Host {
             data: BTreeMap::new(),
             evaluator: Evaluator::new(Arc::clone(task)),
             weights: BTreeMap::new(),
+            retained: BTreeMap::new(),
             tensors: BTreeMap::new(),
             next_tensor: 0,
             armed: None,

@@ -10,7 +10,7 @@ use resilin_core::time::Span;
 use super::events::{End, Happening, Local, Mailbox, Packet, Request};
 use super::faults::Death;
 use super::{Checked, Sim, codec};
-use crate::invariants::Fact;
+use crate::invariants::{Fact, Violation};
 
 /// A message from machine to machine within the coordinator.
 #[derive(Clone, Debug)]
@@ -140,6 +140,13 @@ impl Sim<'_> {
             Told::Drained { .. } => {
                 self.stats.drained += 1;
                 Ok(())
+            }
+            // No fault here flips a bit: whoever differs does so by our own doing.
+            fact @ (Told::AuditDiffers { .. }
+            | Told::AuditUnsettled { .. }
+            | Told::Wrong { .. }) => {
+                let (id, what) = ("R3", fact.to_string());
+                Err(Violation { id, what })
             }
             Told::Began { .. }
             | Told::Joined { .. }

@@ -61,7 +61,10 @@ impl Sim<'_> {
         let Some(host) = self.hosts.get_mut(&id) else {
             return Ok(());
         };
-        let evaluates = matches!(chore, Chore::Evaluate { .. } | Chore::Score { .. });
+        let evaluates = matches!(
+            chore,
+            Chore::Evaluate { .. } | Chore::Audit { .. } | Chore::Score { .. }
+        );
         if evaluates && host.stuck > self.now {
             self.queue.push(host.stuck, Happening::Chore(id, chore));
             return Ok(());
@@ -94,6 +97,25 @@ impl Sim<'_> {
                 weights,
                 last,
             } => self.evaluate(id, (timeline, step, node), &weights, last),
+            Chore::Audit {
+                timeline,
+                step,
+                leaf,
+                weights,
+            } => {
+                let mut values = vec![0.0; weights.len()];
+                let made = host
+                    .evaluator
+                    .digest_leaf(&weights, step, leaf, &mut values);
+                let (_, digest) = made.expect("rows of the tests can be read");
+                let event = Event::Audited {
+                    timeline,
+                    step,
+                    partition: leaf,
+                    digest,
+                };
+                self.worker(id, event)
+            }
             Chore::Score {
                 timeline,
                 version,
@@ -153,6 +175,7 @@ impl Sim<'_> {
             weight: result.outcome.weight,
             loss_sum: result.outcome.loss_sum,
             non_finite: result.non_finite,
+            audited: result.audited,
         };
         let event = Event::Computed {
             timeline,
@@ -254,6 +277,30 @@ impl Sim<'_> {
                         timeline,
                         version,
                         task,
+                        weights,
+                    };
+                    self.queue.push(at, Happening::Chore(id, chore));
+                }
+            }
+            Effect::Retain(step) => {
+                let weights = host.whole(Use::Train, step);
+                host.retained.insert(step, weights);
+            }
+            Effect::Release(below) => host.retained.retain(|step, _| *step >= below),
+            Effect::Audit {
+                timeline,
+                step,
+                leaves,
+            } => {
+                let weights = Arc::clone(&host.retained[&step]);
+                let slowness = u64::from(host.slowness);
+                for (leaf, turn) in leaves.into_iter().zip(2..) {
+                    let at = self.now + Span::from_millis(slowness).times(turn);
+                    let weights = Arc::clone(&weights);
+                    let chore = Chore::Audit {
+                        timeline,
+                        step,
+                        leaf,
                         weights,
                     };
                     self.queue.push(at, Happening::Chore(id, chore));

@@ -37,8 +37,15 @@ const WAIT_BELOW_MIN: Key = Key::free(
     "Time that a run waits with fewer than min_workers before it exits with 5; not set: no end.",
 );
 
+const AUDIT_RATE: Key = Key::free(
+    "audit_rate",
+    "",
+    "Share of all microbatches that a second worker evaluates too; one whose bits are wrong is named \
+     and fenced. Costs as much more compute; needs bits = \"on\".",
+);
+
 /// The section `[failure]`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Failure {
     /// Silence after which a member is lost.
     pub lease: Span,
@@ -52,6 +59,8 @@ pub struct Failure {
     pub restart_window: Span,
     /// How long a run waits for its minimum; `None`: without end.
     pub wait_below_min: Option<Span>,
+    /// Share of microbatches that are audited.
+    pub audit_rate: f64,
 }
 
 impl Failure {
@@ -66,6 +75,7 @@ impl Failure {
         let restarts = section.integer(&RESTARTS, Some(10), 0..=1_000_000)?;
         let restart_window = section.float(&RESTART_WINDOW, Some(60.0), 1.0..=86_400.0)?;
         let wait_below_min = section.optional_float(&WAIT_BELOW_MIN, 0.0..=1e6)?;
+        let audit_rate = section.float(&AUDIT_RATE, Some(0.0), 0.0..=1.0)?;
         Ok(Self {
             lease: Span::from_secs_f64(lease),
             drain_grace: Span::from_secs_f64(drain_grace),
@@ -73,6 +83,7 @@ impl Failure {
             restarts: u32::try_from(restarts).expect("at most a million"),
             restart_window: Span::from_secs_f64(restart_window),
             wait_below_min: wait_below_min.map(Span::from_secs_f64),
+            audit_rate,
         })
     }
 }

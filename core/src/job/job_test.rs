@@ -57,6 +57,7 @@ fn an_empty_file_is_the_default_job() {
         restarts: 10,
         restart_window: Span::from_millis(60_000),
         wait_below_min: None,
+        audit_rate: 0.0,
     };
     assert_eq!(job.failure, failure);
     let checkpoint = CheckpointSection {
@@ -77,7 +78,7 @@ fn every_mistake_is_one_line_that_names_place_and_remedy() {
         (
             "\n[failure]\nzzz = 1\n",
             "job file line 3, [failure] zzz: unknown key; the keys here are lease, drain_grace, \
-             redial_limit, restarts, restart_window, wait_below_min",
+             redial_limit, restarts, restart_window, wait_below_min, audit_rate",
         ),
         (
             "[run]\n\nbatch = \"x\"\n",

@@ -61,8 +61,8 @@ pub enum Cause {
     LinkReset,
     /// Nothing was heard of it for a lease: frozen or cut off.
     LeaseExpired,
-    /// It lives and does not get on: others were sooner with its work, again and again.
-    Stuck,
+    /// The job wants it out: it does not get on, or its bits are wrong.
+    Fenced,
     /// The same process joined on a newer link.
     Replaced,
     /// It said that it leaves.
@@ -76,7 +76,7 @@ impl Cause {
         match self {
             Self::LinkReset => "link-reset",
             Self::LeaseExpired => "lease-expired",
-            Self::Stuck => "stuck",
+            Self::Fenced => "fenced",
             Self::Replaced => "replaced",
             Self::Left => "left",
         }
@@ -283,7 +283,7 @@ impl Fleet {
         if let Some(process) = self.processes.get(&incarnation) {
             let link = process.link;
             effects.push(Effect::Send(link, CoordinatorSays::Fence { cause }));
-            self.down(now, incarnation, Cause::Stuck, effects);
+            self.down(now, incarnation, Cause::Fenced, effects);
         }
     }
 
@@ -297,7 +297,7 @@ impl Fleet {
         let process = self.processes.remove(&incarnation).expect("listed");
         self.links.remove(&process.link);
         match cause {
-            Cause::LinkReset | Cause::LeaseExpired | Cause::Stuck | Cause::Replaced => {
+            Cause::LinkReset | Cause::LeaseExpired | Cause::Fenced | Cause::Replaced => {
                 self.flapping.lost(now, &process.name);
             }
             Cause::Left => {}
@@ -314,7 +314,7 @@ impl Fleet {
                 effects.push(Effect::Send(process.link, CoordinatorSays::Fence { cause }));
                 effects.push(Effect::Close(process.link));
             }
-            Cause::Stuck | Cause::Left => effects.push(Effect::Close(process.link)),
+            Cause::Fenced | Cause::Left => effects.push(Effect::Close(process.link)),
         }
         effects.push(Effect::Member(Member::Down(incarnation, cause)));
     }
@@ -445,7 +445,7 @@ mod tests {
             vec![
                 Effect::Send(LinkId(1), CoordinatorSays::Fence { cause }),
                 Effect::Close(LinkId(1)),
-                Effect::Member(Member::Down(incarnation(1), Cause::Stuck))
+                Effect::Member(Member::Down(incarnation(1), Cause::Fenced))
             ]
         );
         assert_eq!(

@@ -4,6 +4,7 @@
 //! a member is lost, drained or new, keeps the ledger, and has test rows scored. Leases decide who is
 //! asked, never what is accepted (PROTOCOL 8).
 
+mod audit;
 mod branch;
 mod evaluation;
 mod event;
@@ -36,6 +37,7 @@ use crate::message::{Branch, CoordinatorSays, SliceView, StepRecord};
 use crate::time::Time;
 use crate::tree::PartitionSet;
 
+pub use audit::AuditCounts;
 pub use evaluation::Metrics;
 pub use event::{Command, Effect, Event, Outcome};
 pub use status::{HostStatus, MemberStatus, SliceStatus, Status};
@@ -132,6 +134,7 @@ pub struct Job {
     recorded: Step,
     suspects: BTreeMap<PartitionId, suspect::Suspect>,
     evaluation: Option<evaluation::Evaluation>,
+    audits: audit::Audits,
     metrics: BTreeMap<Step, Metrics>,
     /// Versions told to be not evaluated.
     unscored: BTreeSet<Step>,
@@ -191,6 +194,7 @@ impl Job {
             recorded: settings.recorded,
             suspects: BTreeMap::new(),
             evaluation: None,
+            audits: audit::Audits::default(),
             metrics: settings.metrics.clone(),
             unscored: BTreeSet::new(),
             judged: settings.branch.base,
@@ -275,7 +279,7 @@ impl Job {
         self.settle(now, effects);
         if self.retry_at.is_none_or(|at| at <= now) {
             self.retry_at = Some(now + self.rules.retry());
-            self.ask_again(effects);
+            self.ask_again(now, effects);
         }
         self.address_orders(first, effects);
         self.check_invariants();

@@ -1,6 +1,7 @@
 //! The state machines. Each has `step(now, event, &mut effects)` and `deadline()`; it decides, and
 //! the shell or the simulator does.
 
+pub mod audit;
 pub mod fleet;
 pub mod host;
 pub mod job;

@@ -2,6 +2,7 @@
 
 use crate::id::{RunId, Step};
 use crate::layout::SliceMap;
+use crate::machine::audit::AuditRules;
 use crate::sampling::Sampling;
 use crate::time::Span;
 use crate::tree::Tree;
@@ -27,6 +28,8 @@ pub struct Rules {
     pub evaluation_tasks: u32,
     /// The one number every liveness time-out derives from.
     pub lease: Span,
+    /// Which leaves a second member evaluates.
+    pub audit: AuditRules,
     /// How long a drain or a stop may take before it is forced.
     pub grace: Span,
     /// A checkpoint whenever this long passed since the last one.

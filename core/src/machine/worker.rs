@@ -3,6 +3,7 @@
 //! Done means that all slices are past the step, never that this worker thinks so (PROTOCOL 15):
 //! sums of a step are kept until the next version is there from every slice.
 
+mod audit;
 mod backup;
 mod evaluate;
 mod event;
@@ -58,6 +59,7 @@ pub struct Worker {
     withheld: BTreeMap<PartitionId, Withheld>,
     extra: PartitionSet,
     evaluation: Option<evaluate::Evaluation>,
+    audits: audit::Audits,
     draining_since: Option<Time>,
     /// Something was refused since a slice knows another view: it is sent again soon.
     refused: bool,
@@ -84,6 +86,7 @@ impl Worker {
             withheld: BTreeMap::new(),
             extra: PartitionSet::default(),
             evaluation: None,
+            audits: audit::Audits::default(),
             draining_since: None,
             refused: false,
             retry_at: None,
@@ -124,6 +127,12 @@ impl Worker {
             } => {
                 self.scored(timeline, version, task, score, effects);
             }
+            Event::Audited {
+                timeline,
+                step,
+                partition,
+                digest,
+            } => self.audited(timeline, step, partition, digest, effects),
             Event::Terminate => self.terminate(now, effects),
             Event::Tick { samples_per_s } => self.tick(now, samples_per_s, effects),
         }
@@ -201,6 +210,7 @@ impl Worker {
                 step,
                 partitions,
             } => self.back_up(timeline, step, &partitions, effects),
+            CoordinatorSays::Audit(question) => self.asked_to_audit(question, effects),
             CoordinatorSays::Drain => self.drain(now, effects),
             CoordinatorSays::Release | CoordinatorSays::Finished => {
                 effects.push(Effect::Exit(Exit::Done));
@@ -313,6 +323,7 @@ impl Worker {
     /// Nothing of another timeline or view is worth keeping.
     fn drop_assignment(&mut self, effects: &mut Vec<Effect>) {
         self.hang_up(effects);
+        self.release_audits(Step(u64::MAX), effects);
         self.assignment = None;
         if self.evaluation.take().is_some() {
             effects.push(Effect::Forget(Use::Evaluate, Step(u64::MAX)));

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Assignment, Lease};
+use super::{Assignment, Lease, Opinion, Question};
 use crate::id::{Generation, Incarnation, PartitionId, Step, Timeline};
 use crate::tree::PartitionSet;
 
@@ -41,6 +41,8 @@ pub enum WorkerSays {
         /// How often this worker has evaluated the leaf; the report may be repeated.
         evaluations: u32,
     },
+    /// A leaf that is audited was evaluated, within a sum or for comparison.
+    Audited(Opinion),
     /// One evaluation task is done.
     Evaluated {
         /// The branch of history.
@@ -115,6 +117,8 @@ pub enum CoordinatorSays {
         /// What is late.
         partitions: PartitionSet,
     },
+    /// Evaluate a leaf once more, for comparison.
+    Audit(Question),
     /// An operator wants this worker to drain.
     Drain,
     /// Everything is handed over: exit 0.

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use resilin_core::machine::audit::AuditRules;
 use resilin_core::tree::{Node, PartitionSet};
 use resilin_core::{PartitionId, Step};
 
@@ -36,6 +37,9 @@ pub struct NodeResult {
     /// Partitions whose own gradient has a NaN or an infinity, with its digest; the node must not
     /// be sent then, but these be reported (PROTOCOL 16). Empty where only the sum overflows.
     pub non_finite: Vec<(PartitionId, Digest)>,
+    /// Leaves below the node that are audited, with the digest of their gradient as it went into the
+    /// sum (PROTOCOL 33).
+    pub audited: Vec<(PartitionId, Digest)>,
 }
 
 /// Evaluates nodes of a task on one thread.
@@ -50,6 +54,10 @@ pub struct Evaluator {
     leaves: Vec<PartitionId>,
     waiting: Vec<Vec<f32>>,
     outcomes: Vec<Outcome>,
+    audit: AuditRules,
+    /// Audited ones of `leaves`.
+    drawn: PartitionSet,
+    audited: Vec<(PartitionId, Digest)>,
     hasher: BlockHasher,
 }
 
@@ -59,6 +67,7 @@ impl Evaluator {
     pub fn new(task: Arc<Task>) -> Self {
         Self {
             workspace: task.model.workspace(),
+            audit: task.audit_rules(),
             task,
             ids: Vec::new(),
             batches: Vec::new(),
@@ -67,6 +76,8 @@ impl Evaluator {
             leaves: Vec::new(),
             waiting: Vec::new(),
             outcomes: Vec::new(),
+            drawn: PartitionSet::default(),
+            audited: Vec::new(),
             hasher: BlockHasher::default(),
         }
     }
@@ -97,7 +108,12 @@ impl Evaluator {
             !self.leaves.is_empty(),
             "no partition below {node} has samples at step {step}"
         );
+        self.drawn = self
+            .audit
+            .drawn(step, &self.leaves.iter().copied().collect());
+        self.audited.clear();
         let outcome = self.sum_leaves(weights, step, node, out)?;
+        self.drawn = PartitionSet::default();
         let mut non_finite = Vec::new();
         if !all_finite(out) {
             for index in 0..self.leaves.len() {
@@ -114,6 +130,7 @@ impl Evaluator {
         Ok(NodeResult {
             outcome,
             non_finite,
+            audited: self.audited.clone(),
         })
     }
 
@@ -179,6 +196,9 @@ impl Evaluator {
             leaves,
             waiting,
             outcomes,
+            drawn,
+            audited,
+            hasher,
             ..
         } = self;
         outcomes.clear();
@@ -190,6 +210,9 @@ impl Evaluator {
             out,
             waiting,
             outcomes,
+            drawn,
+            audited,
+            hasher,
         };
         for leaves in leaves.chunks(MICROBATCHES) {
             read_leaves(task, order.as_ref(), step, leaves, batches)?;
@@ -262,6 +285,9 @@ struct Stack<'a> {
     waiting: &'a mut Vec<Vec<f32>>,
     /// One for each place in use.
     outcomes: &'a mut Vec<Outcome>,
+    drawn: &'a PartitionSet,
+    audited: &'a mut Vec<(PartitionId, Digest)>,
+    hasher: &'a mut BlockHasher,
 }
 
 impl Stack<'_> {
@@ -302,6 +328,12 @@ impl Sink for Stack<'_> {
     fn done(&mut self, k: usize, outcome: Outcome) {
         assert_eq!(k, self.next, "gradients come in ascending order");
         self.next += 1;
+        if self.drawn.contains(self.leaves[k]) {
+            let place = self.outcomes.len().checked_sub(1);
+            let gradient = place.map_or(&*self.out, |place| self.waiting[place].as_slice());
+            self.audited
+                .push((self.leaves[k], self.hasher.digest(gradient)));
+        }
         self.outcomes.push(outcome);
         for _ in 0..merges_after(self.node, self.with_samples, self.leaves[k]) {
             self.merge();

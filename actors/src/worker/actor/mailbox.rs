@@ -3,7 +3,7 @@
 use actix::{Context, Handler, Message};
 use resilin_core::machine::worker::{Computed, Event};
 use resilin_core::message::{CoordinatorSays, ShardSays, TaskScore};
-use resilin_core::{Incarnation, LinkId, SliceId, Step, Timeline};
+use resilin_core::{Incarnation, LinkId, PartitionId, SliceId, Step, Timeline};
 use tokio::sync::mpsc;
 
 use super::WorkerActor;
@@ -77,6 +77,16 @@ pub(in crate::worker) struct Evaluated {
     pub(in crate::worker) step: Step,
     pub(in crate::worker) sum: Sum,
     pub(in crate::worker) last: bool,
+}
+
+/// A leaf is evaluated for comparison.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(in crate::worker) struct Audited {
+    pub(in crate::worker) timeline: Timeline,
+    pub(in crate::worker) step: Step,
+    pub(in crate::worker) partition: PartitionId,
+    pub(in crate::worker) digest: [u8; 32],
 }
 
 /// A range of test rows is scored.
@@ -206,12 +216,33 @@ impl Handler<Evaluated> for WorkerActor {
             weight: outcome.weight,
             loss_sum: outcome.loss_sum,
             non_finite: sum.result.non_finite,
+            audited: sum.result.audited,
         };
         let event = Event::Computed {
             timeline,
             step,
             computed,
             last,
+        };
+        self.event(event, context);
+    }
+}
+
+impl Handler<Audited> for WorkerActor {
+    type Result = ();
+
+    fn handle(&mut self, audited: Audited, context: &mut Context<Self>) {
+        let Audited {
+            timeline,
+            step,
+            partition,
+            digest,
+        } = audited;
+        let event = Event::Audited {
+            timeline,
+            step,
+            partition,
+            digest,
         };
         self.event(event, context);
     }

@@ -138,6 +138,10 @@ impl Job {
             }
             return;
         }
+        // What differs is told before the run ends, if it can be told soon.
+        if self.awaits_audits() && now < since + self.rules.lease {
+            return;
+        }
         let sealed = self.stop.as_ref().is_some_and(|stop| stop.sealed);
         let scoring = !self.unscored_versions().is_empty();
         let last = step == self.rules.last();

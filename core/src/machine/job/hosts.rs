@@ -263,7 +263,7 @@ impl Job {
         let cause = if self.is_told() { Cause::Left } else { cause };
         let fact = match cause {
             Cause::Left => Fact::HostLeft { host },
-            Cause::LinkReset | Cause::LeaseExpired | Cause::Stuck | Cause::Replaced => {
+            Cause::LinkReset | Cause::LeaseExpired | Cause::Fenced | Cause::Replaced => {
                 let cause = cause.word().into();
                 Fact::HostLost { host, cause }
             }

@@ -190,6 +190,7 @@ impl Job {
             map: self.branch.map,
             views: self.views.clone(),
             leases: leases.collect(),
+            audits: self.audits_of(member),
         };
         effects.push(Effect::Say(member, CoordinatorSays::Assign(assignment)));
     }

@@ -168,6 +168,7 @@ impl Job {
                     self.take_claim(incarnation, &claim);
                 }
             }
+            WorkerSays::Audited(opinion) => self.opinion(now, incarnation, opinion, effects),
             WorkerSays::Drain => self.drain(incarnation, effects),
             WorkerSays::Leave => unreachable!("the fleet turns it into `Down`"),
         }
@@ -206,6 +207,7 @@ impl Job {
                 self.release(effects);
                 self.evaluation_lost(incarnation, effects);
                 self.suspect_lost(incarnation, effects);
+                self.audit_lost(incarnation, effects);
             }
             Reach::Lacking(_) => {}
         }
@@ -313,7 +315,7 @@ impl Job {
             }
             (
                 Stage::Active,
-                Cause::LinkReset | Cause::LeaseExpired | Cause::Stuck | Cause::Replaced,
+                Cause::LinkReset | Cause::LeaseExpired | Cause::Fenced | Cause::Replaced,
             ) => {
                 self.counters.members.lost += 1;
                 effects.push(Effect::Tell(Fact::Lost {
@@ -323,7 +325,7 @@ impl Job {
             }
             (
                 Stage::Joining,
-                Cause::LinkReset | Cause::LeaseExpired | Cause::Stuck | Cause::Replaced,
+                Cause::LinkReset | Cause::LeaseExpired | Cause::Fenced | Cause::Replaced,
             ) => {
                 effects.push(Effect::Tell(Fact::Lost {
                     member: incarnation,
@@ -333,7 +335,7 @@ impl Job {
         }
         match cause {
             Cause::Left => {}
-            Cause::LinkReset | Cause::LeaseExpired | Cause::Stuck | Cause::Replaced => {
+            Cause::LinkReset | Cause::LeaseExpired | Cause::Fenced | Cause::Replaced => {
                 self.miss(&state.name, cause.word());
             }
         }
@@ -344,6 +346,7 @@ impl Job {
         self.evaluation_lost(incarnation, effects);
         self.suspect_lost(incarnation, effects);
         self.backup_lost(incarnation);
+        self.audit_lost(incarnation, effects);
     }
 
     /// Keeps who came and went beyond this life of the coordinator.

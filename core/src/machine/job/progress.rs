@@ -172,6 +172,8 @@ impl Job {
             contributor: c.incarnation,
             samples: c.samples,
         };
+        let contributors = first.nodes.iter().map(|sent| sent.incarnation);
+        self.touch(first.step, contributors);
         self.counters.samples += first.samples;
         self.counters.discarded += discarded;
         self.counters.cuts_missed += u64::from(first.cut_missed);
@@ -226,7 +228,8 @@ impl Job {
     }
 
     /// Repeats what may have been lost.
-    pub(super) fn ask_again(&self, effects: &mut Vec<Effect>) {
+    pub(super) fn ask_again(&mut self, now: Time, effects: &mut Vec<Effect>) {
+        self.audits_again(now, effects);
         self.evaluation_again(effects);
         self.suspects_again(effects);
         self.backups_again(effects);

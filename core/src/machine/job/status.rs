@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Counters, Job, Metrics};
+use super::{AuditCounts, Counters, Job, Metrics};
 use crate::fact::{Dated, Fact};
 use crate::id::{Generation, Incarnation, SliceId, Step, Timeline, View};
 use crate::time::Time;
@@ -58,6 +58,8 @@ pub struct Status {
     pub cuts_missed: u64,
     /// Steps skipped because of non-finite values.
     pub skipped: u64,
+    /// Leaves that were evaluated twice.
+    pub audits: AuditCounts,
     /// Every evaluation, by version.
     pub metrics: Vec<Metrics>,
 }
@@ -164,6 +166,7 @@ impl Job {
             discarded,
             cuts_missed,
             skipped,
+            audits: self.audits.counts,
             metrics: self.metrics.values().copied().collect(),
         }
     }

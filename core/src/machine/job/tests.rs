@@ -4,6 +4,7 @@ mod restart;
 
 use super::*;
 
+mod audits;
 mod minimum;
 mod slow;
 
@@ -36,6 +37,7 @@ fn rules() -> Rules {
         evaluate_every: Some(2),
         evaluation_tasks: 3,
         lease: Span::from_millis(1000),
+        audit: crate::machine::audit::AuditRules::OFF,
         grace: Span::from_millis(2000),
         cut_interval: None,
     }

@@ -25,6 +25,7 @@ pub(super) fn rules(slices: u16) -> Rules {
         evaluate_every: None,
         evaluation_tasks: 0,
         lease: Span::from_millis(1000),
+        audit: crate::machine::audit::AuditRules::OFF,
         grace: Span::from_millis(1000),
         cut_interval: None,
     }

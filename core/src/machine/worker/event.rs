@@ -22,6 +22,8 @@ pub struct Computed {
     pub loss_sum: f64,
     /// Leaves that are not finite, with the digest of their canonical bits.
     pub non_finite: Vec<(PartitionId, [u8; 32])>,
+    /// Leaves that are audited, with the digest of theirs, as they went into the sum.
+    pub audited: Vec<(PartitionId, [u8; 32])>,
 }
 
 /// What happens to a worker.
@@ -60,6 +62,17 @@ pub enum Event {
         computed: Computed,
         /// Whether the work asked for is complete.
         last: bool,
+    },
+    /// The answer to `Audit`, leaf by leaf.
+    Audited {
+        /// The branch of history.
+        timeline: Timeline,
+        /// The step.
+        step: Step,
+        /// The leaf.
+        partition: PartitionId,
+        /// Digest of its gradient's canonical bits.
+        digest: [u8; 32],
     },
     /// The answer to `Score`, task by task.
     Scored {
@@ -126,6 +139,20 @@ pub enum Effect {
         step: Step,
         /// Disjoint nodes.
         nodes: Vec<Node>,
+    },
+    /// Keep the weights of a step that is audited, until `Release`.
+    Retain(Step),
+    /// Weights that were retained, of steps before this one, are not needed any more.
+    Release(Step),
+    /// Evaluate leaves, each apart, on retained weights, after what was asked for before; answered
+    /// by `Audited` for each.
+    Audit {
+        /// The branch of history.
+        timeline: Timeline,
+        /// The step.
+        step: Step,
+        /// The leaves.
+        leaves: Vec<PartitionId>,
     },
     /// Score the tasks on the version; answered by `Scored` for each.
     Score {

@@ -191,6 +191,9 @@ impl Worker {
         if self.computing.is_none() && ready {
             self.compute(effects);
         }
+        if ready {
+            self.audit(effects);
+        }
         self.score(effects);
     }
 
@@ -247,6 +250,9 @@ impl Worker {
         }
         if !computed.non_finite.is_empty() {
             return self.withhold(timeline, step, computed, effects);
+        }
+        for (partition, digest) in &computed.audited {
+            self.audited(timeline, step, *partition, *digest, effects);
         }
         let node = computed.node;
         let sum = Sum {

@@ -1,3 +1,4 @@
+mod audits;
 mod views;
 
 use super::*;
@@ -26,6 +27,7 @@ fn rules() -> Rules {
         evaluate_every: None,
         evaluation_tasks: 4,
         lease: Span::from_millis(1000),
+        audit: crate::machine::audit::AuditRules::OFF,
         grace: Span::from_millis(1000),
         cut_interval: None,
     }
@@ -75,6 +77,7 @@ fn computed(level: u8, index: u32, tensor: u64) -> Computed {
         weight: f64::from(2 << level),
         loss_sum: 1.0,
         non_finite: vec![],
+        audited: vec![],
     }
 }
 
@@ -107,6 +110,8 @@ fn compute(step: u64, nodes: &[(u8, u32)]) -> Effect {
 struct Bench {
     worker: Worker,
     generation: Generation,
+    /// Partitions that it audits.
+    audits: Vec<u32>,
 }
 
 impl Bench {
@@ -116,6 +121,7 @@ impl Bench {
         let mut bench = Self {
             worker,
             generation: Generation::first(1),
+            audits: Vec::new(),
         };
         let ready = Effect::Say(WorkerSays::Ready {
             data: "rows".into(),
@@ -151,6 +157,7 @@ impl Bench {
             map: MapNumber(1),
             views: SLICES.map(view).to_vec(),
             leases: leases.to_vec(),
+            audits: self.audits.iter().copied().map(PartitionId).collect(),
         })))
     }
 
@@ -575,6 +582,7 @@ fn a_new_timeline_begins_where_its_leases_do() {
         map: MapNumber(1),
         views: SLICES.map(view).to_vec(),
         leases: vec![lease(0, 0, None)],
+        audits: vec![],
     };
     let effects = bench.event(Event::Told(CoordinatorSays::Assign(assignment)));
     assert!(effects.contains(&Effect::Hangup(SLICES[0])));

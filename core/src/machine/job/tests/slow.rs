@@ -137,10 +137,10 @@ fn whoever_is_beaten_by_later_copies_in_three_steps_in_a_row_is_fenced() {
         assert_eq!(fenced(&effects), expected, "at {step}");
         (0..2).for_each(|slice| drop(bench.progress(slice, step + 1, &[])));
     }
-    let effects = bench.event(Event::Member(Member::Down(worker(2), Cause::Stuck)));
+    let effects = bench.event(Event::Member(Member::Down(worker(2), Cause::Fenced)));
     assert!(effects.contains(&Effect::Tell(Fact::Lost {
         member: worker(2),
-        cause: "stuck".into(),
+        cause: "fenced".into(),
     })));
     assert_eq!(bench.held(1), [0, 1, 2, 3]);
 }
