@@ -40,7 +40,7 @@ pub(crate) struct Events {
 /// What was seen on the way.
 #[derive(Default)]
 struct Seen {
-    /// Whether the newest event says that the run is over.
+    /// Whether the run is over, and no coordinator took it up since.
     over: bool,
     damaged: u64,
     first_damaged: Option<(PathBuf, u64)>,
@@ -71,7 +71,9 @@ impl Events {
         for line in lines {
             match line {
                 Line::Event(event) => {
-                    seen.over = matches!(event.fact, Fact::Over { .. });
+                    // Members that leave are told of after the end.
+                    let begins = matches!(event.fact, Fact::Began { .. });
+                    seen.over = !begins && (seen.over || matches!(event.fact, Fact::Over { .. }));
                     if self.json {
                         print::json(&event)?;
                     } else {

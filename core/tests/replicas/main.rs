@@ -41,6 +41,7 @@ fn rules() -> Rules {
         evaluate_every: Some(5),
         evaluation_tasks: 1,
         lease: Span::from_millis(60),
+        audit: resilin_core::machine::audit::AuditRules::OFF,
         grace: Span::from_millis(60),
         cut_interval: None,
     }
