@@ -25,6 +25,7 @@ impl Bench {
             map: MapNumber(map),
             views,
             leases: vec![lease(0, from, None)],
+            audits: vec![],
         })))
     }
 
