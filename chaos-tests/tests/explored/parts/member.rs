@@ -113,6 +113,9 @@ impl Member {
 
     fn effect(&mut self, effect: Effect, events: &mut VecDeque<Event>, out: &mut Out) {
         match effect {
+            Effect::Retain(_) | Effect::Release(_) | Effect::Audit { .. } => {
+                unreachable!("no leaf is drawn")
+            }
             Effect::Say(says) => out.send(Place::Center, Message::Said(says)),
             Effect::Layout(_) => {}
             Effect::Dial(view) => {
@@ -171,6 +174,7 @@ impl Member {
                             weight: samples as f64,
                             loss_sum: 0.0,
                             non_finite: Vec::new(),
+                            audited: Vec::new(),
                         },
                         last: index + 1 == count,
                     });
