@@ -118,6 +118,9 @@ impl Job {
         let Some(step) = self.resting_at().filter(|_| self.halted.is_empty()) else {
             return;
         };
+        if self.is_unasked(step) {
+            return self.leave_unasked(step, effects);
+        }
         let since = *self.at_last.get_or_insert(now);
         if self.recorded < step {
             return;

@@ -13,7 +13,7 @@ use crate::time::Time;
 pub(super) enum Reshard {
     /// All slices shall rest at the first version from this one on.
     Wanted { shards: u16, at: Step },
-    /// The version that they rest at could not be saved: they shall go on from it.
+    /// Nothing comes of the version that they rest at: they shall go on from it.
     GivenUp { step: Step },
 }
 
@@ -99,6 +99,24 @@ impl Job {
         }
         self.hosting.reshard = Some(Reshard::GivenUp { step });
         let cause = format!("step {step} could not be saved: {reason}; ask again later");
+        effects.push(Effect::Tell(Fact::NotResharded { cause }));
+        self.reshard_again(effects);
+    }
+
+    /// Whether the slices rest for what only an earlier life of the coordinator knew: they outlive
+    /// it, and what it was asked for does not.
+    pub(super) fn is_unasked(&self, step: Step) -> bool {
+        let asked = self.stop.is_some() || self.hosting.reshard.is_some();
+        self.settings.hosts.is_some() && !asked && step < self.rules.last()
+    }
+
+    /// Nobody waits for the rest: the run goes on as it was.
+    pub(super) fn leave_unasked(&mut self, step: Step, effects: &mut Vec<Effect>) {
+        self.hosting.reshard = Some(Reshard::GivenUp { step });
+        let cause = format!(
+            "the coordinator that had the shards rest at step {step} is gone; ask again for what \
+             was asked of it"
+        );
         effects.push(Effect::Tell(Fact::NotResharded { cause }));
         self.reshard_again(effects);
     }

@@ -1,8 +1,8 @@
 //! A coordinator that comes back to hosts which went on without it.
 
-use super::hosts::{Hosted, Short, assigned, hosted, is_kept, served, view};
+use super::hosts::{Hosted, Short, assigned, host, hosted, is_kept, served, view};
 use super::*;
-use crate::message::{Duty, Holding, HostSays};
+use crate::message::{Duty, Holding, HostSays, HostTold};
 
 /// The reign after the one that hosts were numbered in.
 const REIGN: u64 = 8;
@@ -155,4 +155,51 @@ fn a_branch_without_views_is_placed_like_a_first_start() {
         vec![(1, vec![(1, 1, None, false), (2, 1, None, false)])]
     );
     assert_eq!(run.bench.job.branch, branch());
+}
+
+#[test]
+fn slices_that_rest_for_what_a_lost_coordinator_was_asked_go_on() {
+    let mut run = restarted();
+    (1..=2).for_each(|number| drop(back(&mut run, number)));
+    run.at(0, 4, true);
+    let effects = run.at(1, 4, true);
+    let go_on = ShardOrder::GoOn { step: Step(4) };
+    let told = |effects: &[Effect]| -> Vec<(Incarnation, SliceId)> {
+        let told = effects.iter().filter_map(|effect| match effect {
+            Effect::Host(host, HostTold::Order { slice, order, .. }) if *order == go_on => {
+                Some((*host, *slice))
+            }
+            _ => None,
+        });
+        told.collect()
+    };
+    let replicas = [
+        (host(1), SliceId(0)),
+        (host(2), SliceId(0)),
+        (host(2), SliceId(1)),
+        (host(1), SliceId(1)),
+    ];
+    assert_eq!(told(&effects), replicas, "{effects:?}");
+    assert_eq!(told(&run.tick(500)), replicas, "one may not have heard");
+    let cause = "the coordinator that had the shards rest at step 4 is gone; ask again for what \
+                 was asked of it"
+        .to_owned();
+    let fact = Effect::Tell(Fact::NotResharded { cause });
+    assert!(effects.contains(&fact), "{effects:?}");
+    let durable = run.event(Event::Durable(Step(4)));
+    let over = |effect: &Effect| matches!(effect, Effect::Close(_));
+    assert!(!durable.iter().any(over), "the run goes on: {durable:?}");
+    run.at(0, 5, false);
+    run.at(1, 5, false);
+    assert_eq!(told(&run.tick(500)), []);
+    let again = run.event(Event::Command(Command::Reshard {
+        shards: 1,
+        at: None,
+    }));
+    assert!(
+        !again
+            .iter()
+            .any(|e| matches!(e, Effect::Tell(Fact::NotResharded { .. }))),
+        "{again:?}"
+    );
 }
