@@ -13,7 +13,7 @@ use resilin_core::message::Branch;
 use resilin_core::{Span, Step};
 
 use super::common::Common;
-use super::job;
+use super::{fleet, job};
 
 mod close;
 mod keep;
@@ -123,6 +123,11 @@ impl Actor for StoreActor {
 #[rtype(result = "()")]
 pub(super) struct Append(pub(super) Vec<Record>);
 
+/// What hosts are told once the records before it are written.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct Recorded(pub(super) Vec<fleet::Tell>);
+
 /// A fact for the event file.
 #[derive(Message)]
 #[rtype(result = "()")]
@@ -148,6 +153,18 @@ impl Handler<Append> for StoreActor {
         if self.try_at.is_none_or(|at| self.backlog.len() >= at) {
             // Told by `write_ledger`; a commit needs it written and fails with the same words.
             let _ = self.write_ledger();
+        }
+    }
+}
+
+impl Handler<Recorded> for StoreActor {
+    type Result = ();
+
+    fn handle(&mut self, Recorded(told): Recorded, _: &mut Context<Self>) {
+        // Hosts repeat what they are not told of, and are answered again.
+        if self.backlog.is_empty() {
+            let fleet = &self.common.peers().fleet;
+            told.into_iter().for_each(|tell| fleet.do_send(tell));
         }
     }
 }
