@@ -40,6 +40,10 @@ impl Shard {
         let ended = self.halted.is_some() || self.sealing || step == self.rules.last();
         if step == self.step && self.phase == Phase::Resting && !ended {
             self.phase = Phase::Collecting;
+            // What came while it rested was answered as too late: whoever has it sends it again.
+            for link in &self.links {
+                effects.push(Effect::Say(*link, self.coverage()));
+            }
             self.progress(effects);
         }
     }

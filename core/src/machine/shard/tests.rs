@@ -605,3 +605,21 @@ fn the_last_version_is_kept_once_an_earlier_evaluation_is_over() {
         vec![Effect::Unpin(Step(3))]
     );
 }
+
+#[test]
+fn what_was_refused_at_a_rest_is_asked_for_when_it_is_over() {
+    let mut bench = Bench::new(1);
+    bench.order(ShardOrder::RestAt { step: Step(1) });
+    bench.push(0, 2, 0, 1);
+    bench.combined();
+    bench.event(Event::Applied {
+        step: Step(0),
+        digests: vec![[7; 32]],
+        finite: true,
+    });
+    assert_eq!(bench.shard.phase, Phase::Resting);
+    let effects = bench.order(ShardOrder::GoOn { step: Step(1) });
+    assert_eq!(bench.shard.phase, Phase::Collecting);
+    let asked = Effect::Say(LINK, bench.shard.coverage());
+    assert!(effects.contains(&asked), "{effects:?}");
+}
