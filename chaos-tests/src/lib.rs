@@ -10,3 +10,4 @@ pub mod replay;
 pub mod schedule;
 pub mod shrink;
 pub mod sim;
+pub mod slots;

@@ -78,7 +78,10 @@ impl Sim<'_> {
         self.drive.tune(self.now);
         let unix_seconds = self.calendar();
         match store::open(&mut self.drive, self.oracle, &self.rules, unix_seconds) {
-            Ok(found) => self.begin(found),
+            Ok(mut found) => {
+                self.bug_in_start(&mut found);
+                self.begin(found)
+            }
             Err(error) => {
                 self.tell_of("the state cannot be opened", &error);
                 self.stats.refused += 1;

@@ -62,6 +62,7 @@ impl Sim<'_> {
                     self.send(link, End::Worker, Packet::Told(says));
                 }
                 fleet::Effect::Close(link) => self.close(link, End::Coordinator),
+                fleet::Effect::Member(news) if self.bug_in_news(&news) => {}
                 fleet::Effect::Member(member) => self.job(job::Event::Member(member))?,
                 fleet::Effect::Host(news) => self.job(job::Event::Host(news))?,
                 fleet::Effect::WelcomeHost(..) | fleet::Effect::SendHost(..) => {

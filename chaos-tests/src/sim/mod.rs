@@ -1,6 +1,7 @@
 //! The simulator: one thread, a virtual clock, a queue ordered by time and then by arrival. The
 //! machines and the arithmetic are the real ones; network, store and processes are models.
 
+mod bugs;
 mod clock;
 mod codec;
 mod coordinator;
@@ -20,11 +21,11 @@ mod workers;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::{Debug, Display};
 
-use resilin_core::LinkId;
 use resilin_core::machine::Rules;
 use resilin_core::machine::job::Outcome;
 use resilin_core::random::{Key, Purpose, Stream};
 use resilin_core::time::{Span, Time};
+use resilin_core::{LinkId, Timeline};
 
 use crate::invariants::{Checker, Fact, Violation};
 use crate::oracle::Oracle;
@@ -87,6 +88,8 @@ pub struct Sim<'a> {
     oracle: &'a Oracle,
     schedule: &'a Schedule,
     plant: Option<Plant>,
+    /// Reign and timeline of the first life, for plants that use them again.
+    first_numbers: Option<(u64, Timeline)>,
     trace: bool,
     rules: Rules,
     stream: Stream,
@@ -126,6 +129,7 @@ impl<'a> Sim<'a> {
             oracle,
             schedule,
             plant: None,
+            first_numbers: None,
             trace: false,
             rules,
             stream: Key {

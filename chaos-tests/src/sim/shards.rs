@@ -14,7 +14,7 @@ use resilin_learn::kernel::{BlockStats, PinnedSlice, SliceKernel};
 use super::events::{End, Local, Mailbox, Packet, Request};
 use super::plant::Plant;
 use super::store::Part;
-use super::{Checked, Sim, codec};
+use super::{Checked, Sim, bugs, codec};
 use crate::invariants::Fact;
 
 /// One slice.
@@ -25,7 +25,7 @@ pub(super) struct SliceHost {
     pub(super) next_tensor: u64,
     /// A version kept for evaluation.
     pub(super) pinned: Option<(Step, Arc<Vec<f32>>)>,
-    /// What is in, for the plant that adds it twice.
+    /// What is in, for plants that add it twice.
     pub(super) stored: BTreeMap<(Step, Node), Tensor>,
 }
 
@@ -46,20 +46,13 @@ impl SliceHost {
         rules: &resilin_core::machine::Rules,
     ) -> BlockStats {
         let with_samples = rules.sampling.with_samples(step);
-        let mut sum;
+        let sum;
         let mut parts: Vec<(Node, &[f32])> = nodes
             .iter()
             .map(|(node, tensor)| (*node, self.tensors[tensor].as_slice()))
             .collect();
         if arrival_order {
-            let mut arrived = nodes.to_vec();
-            arrived.sort_by_key(|(_, tensor)| *tensor);
-            sum = vec![0.0; parts[0].1.len()];
-            for (_, tensor) in arrived {
-                for (sum, value) in sum.iter_mut().zip(self.tensors[&tensor].iter()) {
-                    *sum += value;
-                }
-            }
+            sum = bugs::arrival_order(self, nodes);
             parts = vec![(rules.tree.root(), &sum)];
         }
         self.kernel.combine(step, &parts, &with_samples, weight)
@@ -92,6 +85,9 @@ impl Sim<'_> {
     }
 
     pub(super) fn asked(&mut self, slice: SliceId, link: LinkId, asks: WorkerAsks) -> Checked {
+        if self.bug_in_pull(slice, link, asks) {
+            return Ok(());
+        }
         self.shard(slice, Event::Asked(link, asks))
     }
 
@@ -100,7 +96,7 @@ impl Sim<'_> {
         slice: SliceId,
         link: LinkId,
         mut push: Push,
-        values: Arc<Vec<f32>>,
+        mut values: Arc<Vec<f32>>,
     ) -> Checked {
         let plant = self.plant;
         let rules = self.rules.clone();
@@ -109,22 +105,13 @@ impl Sim<'_> {
         };
         let open = host.machine.version();
         let same = rules.samples(open, push.node) == push.samples;
-        if plant == Some(Plant::StaleAccepted) && push.step < open && same {
-            push.step = open;
-        }
-        if plant == Some(Plant::DuplicateTwice)
-            && let Some(known) = host.stored.get(&(push.step, push.node))
-            && let Some(stored) = host.tensors.get_mut(known)
-        {
-            for (sum, value) in Arc::make_mut(stored).iter_mut().zip(values.iter()) {
-                *sum += value;
-            }
+        if plant.is_some_and(|plant| plant.bug_in_push(host, same, &mut push, &mut values)) {
             return Ok(());
         }
         host.next_tensor += 1;
         push.tensor = Tensor(host.next_tensor);
         host.tensors.insert(push.tensor, values);
-        if plant == Some(Plant::DuplicateTwice) {
+        if matches!(plant, Some(Plant::DuplicateTwice | Plant::ParentBeside)) {
             host.stored.insert((push.step, push.node), push.tensor);
         }
         self.shard(slice, Event::Pushed(link, push))
@@ -165,7 +152,10 @@ impl Sim<'_> {
                 let freed = host.tensors.remove(&tensor);
                 assert!(freed.is_some(), "{tensor} is freed once");
             }
-            Effect::Say(link, says) => self.send(link, End::Worker, Packet::Heard(says)),
+            Effect::Say(link, mut says) => {
+                self.bug_in_coverage(&mut says);
+                self.send(link, End::Worker, Packet::Heard(says));
+            }
             Effect::SendWeights(link, step, purpose) => {
                 let values = host.weights(step);
                 let timeline = self.timeline();
@@ -200,7 +190,13 @@ impl Sim<'_> {
                 let mut pinned = PinnedSlice::default();
                 host.kernel.pin(&mut pinned);
                 assert_eq!(pinned.version(), step, "the newest version is cut");
-                let part = Part::new(slice, &pinned, host.kernel.digests());
+                let mut part = Part::new(slice, &pinned, host.kernel.digests());
+                let host = &self
+                    .coordinator
+                    .as_ref()
+                    .expect("a slice of it cuts")
+                    .slices;
+                self.bug_in_cut(&host[usize::from(slice.0)].kernel, &mut part);
                 let takes = self.micros(3_000, 20_000);
                 self.ask_store(Request::Write(Box::new(part)), takes);
             }
@@ -229,10 +225,16 @@ impl Sim<'_> {
 
     fn apply(&mut self, slice: SliceId, step: Step, action: Action) -> Checked {
         let timeline = self.timeline();
-        let first = self.rules.slices.range(slice).start;
+        let moves = self.plant == Some(Plant::SkipMoves);
+        let rules = self.rules.clone();
+        let with_samples = rules.sampling.with_samples(step);
+        let first = rules.slices.range(slice).start;
         let host = self.slice_mut(slice).expect("seen by the caller");
         let applied = match action {
             Action::Apply { scale } => host.kernel.apply(step, scale),
+            Action::Skip if moves => {
+                bugs::skip_by_moments(&mut host.kernel, step, rules.tree.root(), &with_samples)
+            }
             Action::Skip => host.kernel.skip(step),
             Action::Halt => unreachable!("a halt is not applied"),
         };

@@ -79,6 +79,13 @@ impl Part {
         }
     }
 
+    /// Other weights under the same label, for a plant.
+    pub(super) fn replace_weights(&mut self, weights: &[f32]) {
+        for (_, flat) in self.tensors.iter_mut().filter(|(name, _)| *name == WEIGHTS) {
+            flat.copy_from_slice(weights);
+        }
+    }
+
     pub(super) fn place(&self) -> (SliceId, Step) {
         (self.slice, self.step)
     }

@@ -12,7 +12,7 @@ use resilin_learn::kernel::{BlockHasher, Which, score_range};
 
 use super::events::{Chore, End, Happening, Packet, Role};
 use super::host::Host;
-use super::{Checked, Sim};
+use super::{Checked, Sim, bugs};
 
 impl Sim<'_> {
     /// A worker's process; `name` is another's if its host was copied.
@@ -123,7 +123,7 @@ impl Sim<'_> {
                 weights,
             } => {
                 let rows = Which::Test.rows(&self.oracle.task);
-                let range = score_range(rows, task);
+                let range = bugs::score_rows(self.plant, score_range(rows, task));
                 let score = host.evaluator.score(&weights, Which::Test, range);
                 let score = score.expect("rows of the tests can be read");
                 let score = TaskScore {
@@ -149,9 +149,10 @@ impl Sim<'_> {
         weights: &[f32],
         last: bool,
     ) -> Checked {
+        let rows_of = self.bug_in_rows(id, step);
         let host = self.hosts.get_mut(&id).expect("seen by the caller");
         let mut values = vec![0.0; weights.len()];
-        let result = host.evaluator.evaluate(weights, step, node, &mut values);
+        let result = host.evaluator.evaluate(weights, rows_of, node, &mut values);
         let mut result = result.expect("rows of the tests can be read");
         if host.spoilt > 0 {
             host.spoilt -= 1;
@@ -212,7 +213,10 @@ impl Sim<'_> {
         match effect {
             Effect::Say(says) => {
                 if let Some(link) = host.control {
-                    self.send(link, End::Coordinator, Packet::Said(says));
+                    let again = self.bug_in_report(&says);
+                    for says in [Some(says), again].into_iter().flatten() {
+                        self.send(link, End::Coordinator, Packet::Said(says));
+                    }
                 }
             }
             Effect::Rejoin => {
