@@ -1,6 +1,5 @@
 //! What the machines of a run know from the start, taken from its task.
 
-use resilin_core::job::Bits;
 use resilin_core::machine::Rules;
 use resilin_core::machine::audit::AuditRules;
 use resilin_core::vote::VoteRules;
@@ -12,16 +11,12 @@ use crate::task::Task;
 const AUDIT_BYTES: u64 = 64 << 20;
 
 impl Task {
-    /// Which leaves are audited. Where bits are not promised, two evaluations need not be the same.
+    /// Which leaves are audited.
     #[must_use]
     pub fn audit_rules(&self) -> AuditRules {
-        let rate = match self.job.run.bits {
-            Bits::On => self.job.failure.audit_rate,
-            Bits::Off => 0.0,
-        };
         let version = self.layout.len() * size_of::<f32>();
         AuditRules {
-            rate,
+            rate: self.job.failure.audit_rate,
             seed: self.job.run.seed,
             versions: (AUDIT_BYTES / version as u64).clamp(2, 256),
         }

@@ -3,6 +3,7 @@
 
 use super::error::JobError;
 use super::key::Key;
+use super::run::Bits;
 use super::section::Section;
 use crate::time::Span;
 
@@ -64,11 +65,11 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Reads the section.
+    /// Reads the section of a run with these bits.
     ///
     /// # Errors
-    /// If a key is not what it may be.
-    pub fn read(section: &mut Section<'_>) -> Result<Self, JobError> {
+    /// If a key is not what it may be, or audits are asked for where bits are not promised.
+    pub fn read(section: &mut Section<'_>, bits: Bits) -> Result<Self, JobError> {
         let lease = section.float(&LEASE, Some(1.0), 0.05..=3600.0)?;
         let drain_grace = section.float(&DRAIN_GRACE, Some(10.0), 0.0..=86_400.0)?;
         let redial_limit = section.float(&REDIAL_LIMIT, Some(60.0), 0.0..=1e6)?;
@@ -76,6 +77,13 @@ impl Failure {
         let restart_window = section.float(&RESTART_WINDOW, Some(60.0), 1.0..=86_400.0)?;
         let wait_below_min = section.optional_float(&WAIT_BELOW_MIN, 0.0..=1e6)?;
         let audit_rate = section.float(&AUDIT_RATE, Some(0.0), 0.0..=1.0)?;
+        if audit_rate > 0.0 && bits == Bits::Off {
+            let message = format!(
+                "{audit_rate} compares bits, and [run] bits is \"off\"; set audit_rate to 0, or \
+                 bits to \"on\""
+            );
+            return Err(section.error(AUDIT_RATE.name, message));
+        }
         Ok(Self {
             lease: Span::from_secs_f64(lease),
             drain_grace: Span::from_secs_f64(drain_grace),

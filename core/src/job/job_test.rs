@@ -111,6 +111,11 @@ fn every_mistake_is_one_line_that_names_place_and_remedy() {
             "job file line 2, [run] clip_norm: expected a number (above 0), found 0",
         ),
         (
+            "[run]\nbits = \"off\"\n[failure]\naudit_rate = 0.1",
+            "job file line 4, [failure] audit_rate: 0.1 compares bits, and [run] bits is \"off\"; \
+             set audit_rate to 0, or bits to \"on\"",
+        ),
+        (
             "[failure]\nlease = 1979-05-27",
             "job file line 2, [failure] lease: expected a number (0.05 to 3600), found a date",
         ),

@@ -67,11 +67,15 @@ impl Job {
     /// If one of them has an unknown key, a value that it may not have, or values that contradict
     /// each other.
     pub fn read(document: &mut Document) -> Result<Self, JobError> {
+        let run = whole(document.section("run"), Run::read)?;
+        let bits = run.bits;
         Ok(Self {
-            run: whole(document.section("run"), Run::read)?,
+            run,
             cluster: whole(document.section("cluster"), Cluster::read)?,
             checkpoint: whole(document.section("checkpoint"), CheckpointSection::read)?,
-            failure: whole(document.section("failure"), Failure::read)?,
+            failure: whole(document.section("failure"), |section| {
+                Failure::read(section, bits)
+            })?,
         })
     }
 }
