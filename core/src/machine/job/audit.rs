@@ -19,6 +19,10 @@ use opinions::{Judgement, Opinions};
 /// Leaves under audit at once; beyond, the oldest is given up and counted.
 const OPEN_LIMIT: usize = 1 << 14;
 
+/// Steps after which an opinion that did not come is asked for: an auditor's is a step or two later
+/// than the step, since its own work comes first.
+const OVERDUE_STEPS: u64 = 3;
+
 /// Members whose contributions are remembered.
 const TOUCHED_LIMIT: usize = 4096;
 
@@ -296,6 +300,40 @@ impl Job {
                 self.settle_difference(key, effects);
             }
         }
+    }
+
+    /// A step is committed: what one member alone said of leaves some steps ago is not on its way
+    /// any more, so that another one is asked at once.
+    pub(super) fn audits_overdue(&mut self, committed: Step, effects: &mut Vec<Effect>) {
+        let Some(before) = committed.0.checked_sub(OVERDUE_STEPS).map(Step) else {
+            return;
+        };
+        let first = (before, PartitionId(0));
+        let overdue = self
+            .audits
+            .open
+            .range(first..=(before, PartitionId(u32::MAX)));
+        let alone = overdue.filter(|(_, leaf)| leaf.state == State::Open && leaf.asked.is_empty());
+        let alone: Vec<(Step, PartitionId)> = alone.map(|(key, _)| *key).collect();
+        for key in alone {
+            self.ask_another(key, effects);
+        }
+    }
+
+    /// Asks a member that has not spoken, if there is one; whoever audits the leaf now comes first.
+    fn ask_another(&mut self, key: (Step, PartitionId), effects: &mut Vec<Effect>) {
+        let leaf = &self.audits.open[&key];
+        let silent = |member: &Incarnation| {
+            leaf.opinions.count(*member) == 0 && !leaf.without.contains(member)
+        };
+        let silent: Vec<Incarnation> = self.active().filter(silent).collect();
+        let auditor = silent.iter().find(|m| self.audits_of(**m).contains(&key.1));
+        let Some(other) = auditor.or(silent.first()).copied() else {
+            return;
+        };
+        let leaf = self.audits.open.get_mut(&key).expect("just seen");
+        leaf.asked.insert(other, 0);
+        self.ask_for_opinions(key, effects);
     }
 
     /// Asks again, asks for what did not come, and forgets what is over.

@@ -244,15 +244,18 @@ impl Worker {
         if last {
             self.computing = None;
         }
+        // Also of a step that is over: the sum came too late, the opinion did not.
+        if computed.non_finite.is_empty() {
+            for (partition, digest) in &computed.audited {
+                self.audited(timeline, step, *partition, *digest, effects);
+            }
+        }
         if self.timeline() != Some(timeline) || step != self.step {
             effects.push(Effect::Free(computed.tensor));
             return;
         }
         if !computed.non_finite.is_empty() {
             return self.withhold(timeline, step, computed, effects);
-        }
-        for (partition, digest) in &computed.audited {
-            self.audited(timeline, step, *partition, *digest, effects);
         }
         let node = computed.node;
         let sum = Sum {

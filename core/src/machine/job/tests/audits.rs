@@ -204,6 +204,21 @@ fn a_leaf_that_only_one_evaluated_is_asked_for_and_else_counted() {
 }
 
 #[test]
+fn an_opinion_that_does_not_come_is_asked_for_steps_later_not_by_the_clock() {
+    let mut bench = audited(3);
+    bench.opinion(1, 1, 7);
+    let before = bench.now;
+    bench.advance(3);
+    let auditor = (2..=3).find(|number| bench.audits(*number).contains(&LEAF));
+    bench.committed(0, 3);
+    let effects = about(bench.committed(1, 3));
+    assert_eq!(bench.now, before, "no time has passed");
+    assert_eq!(effects, [ask(auditor.unwrap_or(2), 0)]);
+    bench.committed(0, 4);
+    assert_eq!(about(bench.committed(1, 4)), [], "once");
+}
+
+#[test]
 fn the_end_of_a_run_waits_a_moment_for_what_is_open() {
     let scored = |bench: &mut Bench| {
         let score = TaskScore {

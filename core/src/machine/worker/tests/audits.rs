@@ -101,6 +101,26 @@ fn its_own_leaves_are_reported_as_they_went_into_the_sum() {
 }
 
 #[test]
+fn a_leaf_of_a_step_that_is_over_is_reported_too() {
+    let mut bench = auditor();
+    bench.both_weights(0);
+    bench.both_weights(1);
+    assert_eq!(bench.worker.open_step(), Some(Step(1)));
+    let late = Computed {
+        audited: vec![(PartitionId(0), [5; 32])],
+        ..computed(1, 0, 1)
+    };
+    let tensor = late.tensor;
+    let effects = bench.event(Event::Computed {
+        timeline: timeline(),
+        step: Step(0),
+        computed: late,
+        last: false,
+    });
+    assert_eq!(effects, [opinion(0, 0, 1, Some(5)), Effect::Free(tensor)]);
+}
+
+#[test]
 fn a_question_is_answered_from_memory_anew_or_with_gone() {
     let mut bench = auditor();
     bench.both_weights(0);
