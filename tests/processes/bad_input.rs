@@ -1,6 +1,8 @@
 //! What a person can get wrong: one clear line that names the thing and the remedy, the documented
 //! exit code, and nothing left behind.
 
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::process::Output;
 
 use resilin_actors::coordinator::Location;
@@ -253,5 +255,92 @@ fn a_worker_with_other_rows() {
     );
     leads.signal(Signal::TERM);
     drop(leads.output());
+    scene.assert_empty();
+}
+
+/// All files below a directory.
+fn files(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    for entry in std::fs::read_dir(dir).expect("a directory") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            found.extend(files(&path));
+        } else {
+            found.insert(path.clone(), std::fs::read(&path).expect("a file"));
+        }
+    }
+    found
+}
+
+/// The command answers with the code and with one line on standard error that has the part; no file
+/// of the scene changes.
+#[track_caller]
+fn answers(scene: &Scene, command: &str, code: i32, part: &str) {
+    let before = files(&scene.path("."));
+    let arguments: Vec<&str> = command.split(' ').collect();
+    let output = scene.run(&arguments);
+    assert_code(output.status, code, &output);
+    let said = stderr(&output);
+    assert_eq!(said.lines().count(), 1, "{command}: {said:?}");
+    assert!(said.contains(part), "{command}: no {part:?} in {said:?}");
+    assert_eq!(files(&scene.path(".")), before, "{command} changed a file");
+}
+
+#[test]
+fn what_a_finished_run_is_asked_for() {
+    let scene = Scene::new(
+        "[run]\nname = \"wrong\"\nsteps = 20\nbatch = 96\npartitions = 12\n\
+         [model]\nname = \"softmax\"\n",
+    );
+    let trained = scene.run(&["train", "job.toml", "--workers", "1"]);
+    assert_code(trained.status, 0, &trained);
+    scene.write("bad.toml", "x = [");
+    for (command, code, part) in [
+        ("events --run none", 2, "there is wrong-"),
+        ("events --state nowhere", 2, "--state"),
+        ("audit none", 2, "there is wrong-"),
+        ("replay --run none --step 1", 2, "there is wrong-"),
+        ("audit --step 20", 2, "ends with step 19"),
+        ("replay --step 20", 2, "ends with step 19"),
+        ("replay --step 1 --partition 12", 2, "partitions 0 to 11"),
+        ("replay --step x", 2, "--step"),
+        ("scale", 2, "<N>"),
+        ("scale --shards 0", 2, "1..=256"),
+        ("scale --shards 2", 1, "no coordinator runs"),
+        ("shard", 2, "--join"),
+        ("shard --join foo", 2, "HOST:PORT"),
+        ("chaos --plan none.toml", 2, "there is no such file"),
+        ("chaos job.toml --plan bad.toml", 2, "line 1"),
+    ] {
+        answers(&scene, command, code, part);
+    }
+
+    let state = std::fs::read_dir(scene.path("resilin-runs")).expect("a state directory");
+    let mut dirs = state.map(|entry| entry.expect("an entry").path());
+    let of_run = |dir: &PathBuf| dir.join("ledger.log").exists();
+    let run = dirs.find(of_run).expect("a run");
+    let whole = |name: &str| std::fs::read(run.join(name)).expect("a file of the run");
+    let (ledger, events) = (whole("ledger.log"), whole("events.jsonl"));
+    let write = |name: &str, bytes: &[u8]| {
+        std::fs::write(run.join(name), bytes).expect("the run is writable");
+    };
+
+    // The end is missing: what is left holds, and checkpoints tell of more.
+    write("ledger.log", &ledger[..ledger.len() / 2]);
+    write("events.jsonl", &events[..events.len() - 9]);
+    answers(&scene, "audit", 1, "the ledger ends before step");
+    answers(&scene, "replay --step 19", 2, "is not in the ledger");
+    answers(&scene, "events", 0, "the last line is not whole");
+
+    // Bytes in the middle are missing.
+    let holed = |bytes: &[u8]| [&bytes[..bytes.len() / 2], &bytes[bytes.len() / 2 + 7..]].concat();
+    write("ledger.log", &holed(&ledger));
+    write("events.jsonl", &holed(&events));
+    answers(&scene, "audit", 4, "the hash chain breaks there");
+    answers(&scene, "replay --step 1", 4, "the hash chain breaks there");
+    answers(&scene, "events", 4, "damaged lines");
+
+    write("ledger.log", b"");
+    answers(&scene, "audit", 4, "it has no record");
     scene.assert_empty();
 }
