@@ -328,7 +328,7 @@ impl Job {
         };
         let silent: Vec<Incarnation> = self.active().filter(silent).collect();
         let auditor = silent.iter().find(|m| self.audits_of(**m).contains(&key.1));
-        let Some(other) = auditor.or(silent.first()).copied() else {
+        let Some(other) = auditor.or_else(|| silent.first()).copied() else {
             return;
         };
         let leaf = self.audits.open.get_mut(&key).expect("just seen");
