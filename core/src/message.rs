@@ -223,6 +223,8 @@ pub enum ShardReport {
         voted: bool,
         /// Steps that its backup has yet to acknowledge; `None` without one.
         behind: Option<u64>,
+        /// The first step whose record is kept: those before it were acknowledged.
+        kept: Step,
     },
     /// A step was applied; kept and repeated until acknowledged.
     Committed(StepRecord),

@@ -11,7 +11,7 @@ use resilin_core::ledger::Record;
 use resilin_core::machine::fleet::{HostNews, Member};
 use resilin_core::machine::job::{self, Command, Job, Outcome, Settings, Status};
 use resilin_core::machine::saver::{self, Saver};
-use resilin_core::message::{HostTold, ShardOrder, ShardReport};
+use resilin_core::message::{ShardOrder, ShardReport};
 use resilin_core::{Span, Step, Time};
 use tokio::sync::oneshot;
 
@@ -63,7 +63,6 @@ impl JobActor {
         let mut effects = Vec::new();
         self.job.step(now, event, &mut effects);
         let (mut records, mut for_saver) = (Vec::new(), Vec::new());
-        let mut recorded = Vec::new();
         for effect in effects {
             match effect {
                 job::Effect::Say(incarnation, says) => {
@@ -77,9 +76,6 @@ impl JobActor {
                     fleet.do_send(fleet::Fence(incarnation, cause));
                 }
                 job::Effect::Order(order) => self.order(order),
-                job::Effect::Host(host, told) if is_recorded(&told) => {
-                    recorded.push(fleet::Tell(host, told));
-                }
                 job::Effect::Host(host, told) => {
                     self.common.peers().fleet.do_send(fleet::Tell(host, told));
                 }
@@ -101,9 +97,6 @@ impl JobActor {
             }
         }
         self.append(records);
-        if !recorded.is_empty() {
-            self.common.peers().store.do_send(store::Recorded(recorded));
-        }
         for event in for_saver {
             self.saver_event(now, event);
         }
@@ -175,18 +168,6 @@ impl JobActor {
         let next = deadlines.into_iter().flatten().min();
         self.alarm.set(context, now, next);
     }
-}
-
-/// Whether a host may forget lines then, which must be in the ledger before it hears so: it lives
-/// on where this process is killed before it has written them.
-fn is_recorded(told: &HostTold) -> bool {
-    matches!(
-        told,
-        HostTold::Order {
-            order: ShardOrder::Recorded { .. },
-            ..
-        }
-    )
 }
 
 impl Actor for JobActor {

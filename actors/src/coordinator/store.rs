@@ -7,13 +7,14 @@ use actix::{Actor, Context, Handler, Message};
 use resilin_checkpoint::{Events, Result};
 use resilin_core::fact::Dated;
 use resilin_core::ledger::Record;
+use resilin_core::machine::job::Event::Taken;
 use resilin_core::machine::job::{Outcome, Status};
 use resilin_core::machine::saver::Event;
 use resilin_core::message::Branch;
 use resilin_core::{Span, Step};
 
 use super::common::Common;
-use super::{fleet, job};
+use super::job;
 
 mod close;
 mod keep;
@@ -73,6 +74,7 @@ impl StoreActor {
         let waiting = self.backlog.len();
         match self.common.run.append(&self.backlog) {
             Ok(()) => {
+                self.tell_taken();
                 self.backlog.clear();
                 if self.try_at.take().is_some() {
                     tracing::info!(records = waiting, "the ledger is written again");
@@ -89,6 +91,22 @@ impl StoreActor {
                 }
                 Err(error)
             }
+        }
+    }
+
+    /// Whoever keeps records until they are here hears of the newest.
+    fn tell_taken(&self) {
+        let newest = self.backlog.iter().rev().find_map(|record| match record {
+            Record::Step(step) => Some(Taken(step.timeline, step.step.next())),
+            Record::Start { .. }
+            | Record::Job { .. }
+            | Record::Rollback { .. }
+            | Record::Initial { .. }
+            | Record::Evaluation { .. }
+            | Record::Members(_) => None,
+        });
+        if let Some(taken) = newest {
+            self.common.peers().job.do_send(job::Kept(taken));
         }
     }
 
@@ -123,11 +141,6 @@ impl Actor for StoreActor {
 #[rtype(result = "()")]
 pub(super) struct Append(pub(super) Vec<Record>);
 
-/// What hosts are told once the records before it are written.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub(super) struct Recorded(pub(super) Vec<fleet::Tell>);
-
 /// A fact for the event file.
 #[derive(Message)]
 #[rtype(result = "()")]
@@ -153,18 +166,6 @@ impl Handler<Append> for StoreActor {
         if self.try_at.is_none_or(|at| self.backlog.len() >= at) {
             // Told by `write_ledger`; a commit needs it written and fails with the same words.
             let _ = self.write_ledger();
-        }
-    }
-}
-
-impl Handler<Recorded> for StoreActor {
-    type Result = ();
-
-    fn handle(&mut self, Recorded(told): Recorded, _: &mut Context<Self>) {
-        // Hosts repeat what they are not told of, and are answered again.
-        if self.backlog.is_empty() {
-            let fleet = &self.common.peers().fleet;
-            told.into_iter().for_each(|tell| fleet.do_send(tell));
         }
     }
 }

@@ -264,6 +264,7 @@ impl Job {
             Event::Command(command) => self.command(now, command, effects),
             Event::Host(news) => self.host(now, news, effects),
             Event::Order(order) => effects.push(Effect::Order(order)),
+            Event::Taken(timeline, before) => self.taken(timeline, before, effects),
             Event::BranchKept(timeline) => self.branch_kept(now, timeline, effects),
             Event::ViewsKept => self.views_kept(effects),
             Event::KeepFailed(reason) => self.keep_failed(now, reason),

@@ -151,6 +151,7 @@ impl Job {
                 ..lease
             }));
         }
+        (self.hosting.taken, self.hosting.gap) = (base, None);
         self.hosting.synced.clear();
         self.hosting.fresh.clear();
         self.hosting.backlogs.clear();

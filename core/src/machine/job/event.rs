@@ -44,6 +44,9 @@ pub enum Event {
     Command(Command),
     /// The saver orders something of every slice.
     Order(ShardOrder),
+    /// The store has taken every record of the timeline before this step. Slices in this
+    /// process do not wait for it.
+    Taken(Timeline, Step),
     /// What `KeepBranch` asked for is durable.
     BranchKept(Timeline),
     /// What `KeepViews` asked for is durable.

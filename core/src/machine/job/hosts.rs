@@ -56,6 +56,10 @@ pub(super) struct Hosting {
     pub(super) unheard: BTreeSet<SliceId>,
     /// Primaries that wait for their backup: at which step, and since when.
     pub(super) backlogs: BTreeMap<SliceId, (Step, Time)>,
+    /// The store has every record of the branch before this step.
+    pub(super) taken: Step,
+    /// The ledger lost acknowledged records of steps before this one, which nobody has any more.
+    pub(super) gap: Option<Step>,
     /// A replica that could not be made.
     pub(super) failed: Option<(SliceId, Incarnation, String)>,
     /// The coordinator itself stood still: nobody is promoted or rolled back before (PROTOCOL 5).
@@ -85,6 +89,8 @@ impl Hosting {
             fresh: BTreeSet::new(),
             unheard: unheard.collect(),
             backlogs: BTreeMap::new(),
+            taken: settings.recorded,
+            gap: None,
             failed: None,
             hold: None,
             patience: None,
@@ -211,8 +217,17 @@ impl Job {
             return;
         }
         let current = match &report {
-            ShardReport::Progress { timeline, step, .. } => {
-                Some(*step).filter(|_| *timeline == self.branch.timeline)
+            ShardReport::Progress {
+                timeline,
+                step,
+                kept,
+                ..
+            } => {
+                let current = *timeline == self.branch.timeline;
+                if current && *kept > self.recorded {
+                    self.hosting.gap = self.hosting.gap.max(Some(*kept));
+                }
+                Some(*step).filter(|_| current)
             }
             ShardReport::Committed(_) | ShardReport::Halted { .. } => None,
         };

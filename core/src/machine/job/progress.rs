@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Effect, Job, SliceState};
 use crate::fact::Fact;
-use crate::id::{SliceId, Step};
+use crate::id::{SliceId, Step, Timeline};
 use crate::ledger::{Part, Record, marks};
 use crate::machine::saver;
 use crate::message::{ShardOrder, ShardReport, StepRecord};
@@ -56,6 +56,7 @@ impl Job {
                 resting,
                 voted,
                 behind,
+                kept: _,
             } => {
                 if timeline == self.branch.timeline {
                     let state = SliceState {
@@ -142,10 +143,27 @@ impl Job {
             }
         }
         // Whoever repeats a record did not hear that it is in the ledger.
-        if stale || self.recorded > before {
-            effects.push(Effect::Order(ShardOrder::Recorded {
-                before: self.recorded,
-            }));
+        if stale || (self.recorded > before && self.settings.hosts.is_none()) {
+            self.acknowledge(effects);
+        }
+    }
+
+    /// Hosts outlive this process, and with them what they keep: what the store has not taken yet
+    /// is not acknowledged to them.
+    fn acknowledge(&self, effects: &mut Vec<Effect>) {
+        let before = match self.settings.hosts {
+            None => self.recorded,
+            Some(_) => self.hosting.taken,
+        };
+        effects.push(Effect::Order(ShardOrder::Recorded { before }));
+    }
+
+    /// The store has every record of the timeline before this step.
+    pub(super) fn taken(&mut self, timeline: Timeline, before: Step, effects: &mut Vec<Effect>) {
+        let news = timeline == self.branch.timeline && before > self.hosting.taken;
+        if news && self.settings.hosts.is_some() {
+            self.hosting.taken = before;
+            self.acknowledge(effects);
         }
     }
 

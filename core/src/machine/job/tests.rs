@@ -184,6 +184,7 @@ impl Bench {
             resting,
             voted: false,
             behind: None,
+            kept: Step(0),
         }))
     }
 
@@ -966,6 +967,7 @@ fn what_a_slice_cuts_is_told_to_the_saver() {
             resting: false,
             voted: false,
             behind: None,
+            kept: Step(0),
         })
     };
     let told = Effect::Saver(saver::Event::Cutting(Step(1)));

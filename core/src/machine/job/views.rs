@@ -51,6 +51,12 @@ impl Job {
         {
             return Err(format!("slice {slice}: shard process {host}: {cause}"));
         }
+        if let Some(kept) = self.hosting.gap {
+            return Err(format!(
+                "the ledger lacks steps {} to {kept}, which it had acknowledged",
+                self.recorded
+            ));
+        }
         let mut changes = Vec::new();
         let mut placed = self.placed();
         for view in &self.views {

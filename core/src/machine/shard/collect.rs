@@ -14,6 +14,11 @@ impl Shard {
         }
     }
 
+    pub(super) fn say_coverage(&self, effects: &mut Vec<Effect>) {
+        let links = self.links.iter();
+        effects.extend(links.map(|link| Effect::Say(*link, self.coverage())));
+    }
+
     pub(super) fn coverage(&self) -> ShardSays {
         let (timeline, step) = (self.origin.timeline, self.step);
         ShardSays::Coverage {

@@ -35,16 +35,20 @@ impl Shard {
 
     /// The rest that was asked for is over.
     fn go_on(&mut self, step: Step, effects: &mut Vec<Effect>) {
-        (self.rest_at, self.wanted.stop) = (None, false);
+        (self.rest_at, self.wanted.stop, self.sealing) = (None, false, false);
         self.gone_on = Some(step);
-        let ended = self.halted.is_some() || self.sealing || step == self.rules.last();
+        let ended = self.halted.is_some() || step == self.rules.last();
         if step == self.step && self.phase == Phase::Resting && !ended {
             self.phase = Phase::Collecting;
-            // What came while it rested was answered as too late: whoever has it sends it again.
-            for link in &self.links {
-                effects.push(Effect::Say(*link, self.coverage()));
-            }
+            self.say_coverage(effects);
             self.progress(effects);
+        }
+    }
+
+    /// What was sent while the slice rested was refused as late, and is wanted again.
+    pub(super) fn say_coverage_again(&self, effects: &mut Vec<Effect>) {
+        if self.phase == Phase::Collecting && self.gone_on == Some(self.step) {
+            self.say_coverage(effects);
         }
     }
 

@@ -26,6 +26,7 @@ impl Shard {
                 .get(&self.step)
                 .is_some_and(|v| v.contains_key(&self.slice())),
             behind: mirror.as_ref().and_then(Mirror::behind),
+            kept: self.records.keys().next().copied().unwrap_or(self.step),
         }));
     }
 
@@ -42,6 +43,7 @@ impl Shard {
         if self.phase == Phase::Voted {
             self.ask_votes(effects);
         }
+        self.say_coverage_again(effects);
         self.progress(effects);
         self.tell_halt(effects);
         self.repeat_records(effects);

@@ -94,9 +94,7 @@ impl Shard {
         if self.phase != Phase::Resting {
             self.ask_votes(effects);
         }
-        for link in &self.links {
-            effects.push(Effect::Say(*link, self.coverage()));
-        }
+        self.say_coverage(effects);
         self.progress(effects);
         self.tell_halt(effects);
         self.repeat_records(effects);

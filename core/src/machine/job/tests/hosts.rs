@@ -169,6 +169,7 @@ impl Hosted {
             resting: rests,
             voted: false,
             behind: None,
+            kept: Step(0),
         };
         self.news(HostNews::Said(primary, HostSays::Report(report)))
     }
@@ -186,6 +187,7 @@ impl Hosted {
             resting: false,
             voted,
             behind: Some(1),
+            kept: Step(0),
         };
         self.news(HostNews::Said(primary, HostSays::Report(report)))
     }
@@ -370,6 +372,7 @@ fn what_an_old_primary_reports_does_not_count() {
         resting: true,
         voted: false,
         behind: None,
+        kept: Step(0),
     };
     hosted.says(1, HostSays::Report(progress));
     assert_eq!(hosted.bench.job.low(), Step(0));

@@ -248,6 +248,7 @@ fn words() -> Vec<Event> {
             cutting: None,
             resting: false,
             behind: None,
+            kept: Step(0),
             voted: false,
         })
     };
