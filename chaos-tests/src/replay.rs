@@ -21,13 +21,54 @@ pub fn check(oracle: &Oracle, schedule: &Schedule, what: &str) -> Ended {
     }
 }
 
+/// Where slices live in random schedules.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Home {
+    /// In the coordinator.
+    #[default]
+    Coordinator,
+    /// In shard processes.
+    Hosts,
+}
+
+impl Home {
+    /// The random schedule of a seed.
+    #[must_use]
+    pub fn schedule(self, seed: u64) -> Schedule {
+        match self {
+            Self::Coordinator => Schedule::random(seed),
+            Self::Hosts => Schedule::random_hosted(seed),
+        }
+    }
+
+    /// The command that shows a seed again.
+    #[must_use]
+    pub fn replay(self, seed: u64) -> String {
+        let hosts = match self {
+            Self::Coordinator => "",
+            Self::Hosts => " --hosts",
+        };
+        format!("seed {seed}; again: cargo run -p resilin-chaos --bin fuzz --{hosts} --seed {seed}")
+    }
+}
+
 /// Random schedules by seed, with the serial runs of their jobs made once each.
 #[derive(Default)]
 pub struct Seeds {
+    home: Home,
     oracles: BTreeMap<String, Oracle>,
 }
 
 impl Seeds {
+    /// Those of schedules with slices there.
+    #[must_use]
+    pub fn of(home: Home) -> Self {
+        Self {
+            home,
+            ..Self::default()
+        }
+    }
+
     /// The serial run of a seed's job.
     pub fn oracle(&mut self, seed: u64) -> &Oracle {
         let spec = Spec::of_seed(seed);
@@ -43,8 +84,9 @@ impl Seeds {
     /// # Panics
     /// If a machine's own check fails; the line before names the seed.
     pub fn run(&mut self, seed: u64) -> Result<Ended, Violation> {
-        let _named = Named(replay(seed));
-        Sim::new(self.oracle(seed), &Schedule::random(seed)).run()
+        let _named = Named(self.home.replay(seed));
+        let schedule = self.home.schedule(seed);
+        Sim::new(self.oracle(seed), &schedule).run()
     }
 
     /// Runs a seed with a bug in it.
@@ -52,7 +94,7 @@ impl Seeds {
     /// # Errors
     /// The invariant that it breaks.
     pub fn planted(&mut self, seed: u64, plant: Plant) -> Result<Ended, Violation> {
-        let schedule = Schedule::random(seed);
+        let schedule = self.home.schedule(seed);
         Sim::new(self.oracle(seed), &schedule).planted(plant).run()
     }
 
@@ -87,7 +129,7 @@ impl Seeds {
 /// The command that shows a random seed again.
 #[must_use]
 pub fn replay(seed: u64) -> String {
-    format!("seed {seed}; again: cargo run -p resilin-chaos --bin fuzz -- --seed {seed}")
+    Home::Coordinator.replay(seed)
 }
 
 /// Says what was running when a panic passes.

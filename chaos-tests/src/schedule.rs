@@ -1,11 +1,13 @@
 //! Faults as data: what goes wrong, and when.
 
+mod hosts;
 mod kinds;
 mod random;
 
 use resilin_core::Step;
 use resilin_core::time::Span;
 
+pub use hosts::{Apart, HOST_KINDS, HostFault, Hosting};
 pub use kinds::{KINDS, Kind};
 
 /// One thing that goes wrong, or that an operator does. A `pick` chooses among what is there at that
@@ -94,6 +96,8 @@ pub enum Fault {
     CalendarBack(Span),
     /// One of each kind at once.
     Everything(u32),
+    /// Of shard processes.
+    Host(HostFault),
 }
 
 /// How bad the network is, in thousandths of the messages.
@@ -134,6 +138,8 @@ pub struct Schedule {
     pub seed: u64,
     /// Sittings in order, at least one.
     pub legs: Vec<Leg>,
+    /// The shard processes; `None`: slices live in the coordinator.
+    pub hosting: Option<Hosting>,
     /// What goes wrong.
     pub faults: Vec<(When, Fault)>,
     /// When faults end: weather clears, what stands still goes on, and a worker is there.
@@ -149,6 +155,7 @@ impl Schedule {
         Self {
             seed,
             legs: vec![leg],
+            hosting: None,
             faults: Vec::new(),
             quiet_at: Span::ZERO,
             codec: seed.is_multiple_of(8),

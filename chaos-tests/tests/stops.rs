@@ -49,6 +49,7 @@ fn a_stop_at_every_step_changes_nothing() {
         let faults = vec![(When::Reached(Step(stop)), Fault::Stop)];
         let schedule = Schedule {
             legs: vec![first, second],
+            hosting: None,
             ..Schedule::scripted(stop, first, faults)
         };
         let what = format!("stopped at {stop}, {first:?} then {second:?}");
@@ -87,6 +88,7 @@ fn a_stop_without_workers_ends_with_a_checkpoint_after_the_grace() {
 
     let resumed = Schedule {
         legs: vec![leg; 2],
+        hosting: None,
         ..alone
     };
     let ended = check(&oracle, &resumed, "resumed after a stop without workers");

@@ -19,13 +19,23 @@ impl Invariant for Numbers {
 
     fn see(&mut self, fact: &Fact<'_>, _: &World<'_>) -> Result<(), String> {
         if let Fact::Began {
-            reign, timeline, ..
+            reign,
+            timeline,
+            resumed,
+            ..
         } = fact
         {
-            ensure(*reign > self.reign && *timeline > self.timeline, || {
+            let new = *timeline > self.timeline || (*resumed && *timeline == self.timeline);
+            ensure(*reign > self.reign && new, || {
                 format!("reign {reign} and timeline {timeline} are not new")
             })?;
             (self.reign, self.timeline) = (*reign, *timeline);
+        }
+        if let Fact::Branched(branch) = fact {
+            ensure(branch.timeline > self.timeline, || {
+                format!("timeline {} is not new", branch.timeline)
+            })?;
+            self.timeline = branch.timeline;
         }
         if let Fact::Welcomed(member) = fact {
             ensure(*member > self.incarnation, || {

@@ -11,14 +11,15 @@ mod m2;
 mod r1;
 mod r2;
 mod r3;
+mod v1;
 
 use std::fmt;
 
 use resilin_core::ledger;
 use resilin_core::machine::Rules;
 use resilin_core::machine::job::Metrics;
-use resilin_core::message::{Assignment, StepRecord};
-use resilin_core::{Incarnation, SliceId, Step, Time, Timeline};
+use resilin_core::message::{Assignment, Branch, StepRecord};
+use resilin_core::{Incarnation, SliceId, Step, Time, Timeline, View};
 use resilin_learn::kernel::Digest;
 
 use crate::oracle::Oracle;
@@ -32,6 +33,8 @@ pub enum Fact<'a> {
         reign: u64,
         /// The branch it begins.
         timeline: Timeline,
+        /// Whether shard processes may still hold the branch: nothing of it begins anew.
+        resumed: bool,
         /// The version it begins with.
         base: Step,
         /// Whether newer checkpoints were damaged by the disk, and are skipped for it.
@@ -59,12 +62,29 @@ pub enum Fact<'a> {
         slice: SliceId,
         /// The branch.
         timeline: Timeline,
+        /// The replica: no other of the run has this number, but those in the coordinator.
+        replica: u64,
         /// The step.
         step: Step,
         /// Its first block.
         first: usize,
         /// Digests of its blocks.
         digests: &'a [Digest],
+    },
+    /// The coordinator, still alive, began another branch, which is durable.
+    Branched(Branch),
+    /// The primary of a slice says that it serves a version.
+    Served {
+        /// The slice.
+        slice: SliceId,
+        /// The branch.
+        timeline: Timeline,
+        /// Under this view.
+        view: View,
+        /// The process.
+        process: u32,
+        /// Its newest version.
+        version: Step,
     },
     /// A slice says what it summed.
     Committed(&'a StepRecord),
@@ -145,6 +165,7 @@ impl<'a> Checker<'a> {
                 Box::new(c2::Kept::default()),
                 Box::new(c3::Lines::default()),
                 Box::new(e1::Scores),
+                Box::new(v1::Primaries::default()),
                 Box::new(l1::Ends::default()),
             ],
         }

@@ -1,4 +1,5 @@
-//! R1: a slice applies a step at most once in a timeline, and only with all partitions, each once.
+//! R1: a replica of a slice applies a step at most once in a timeline, and only with all partitions,
+//! each once.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +11,7 @@ use super::{Fact, Invariant, World, ensure};
 
 #[derive(Default)]
 pub(super) struct Once {
-    applied: BTreeSet<(SliceId, Timeline, Step)>,
+    applied: BTreeSet<(SliceId, Timeline, Step, u64)>,
 }
 
 impl Invariant for Once {
@@ -22,11 +23,12 @@ impl Invariant for Once {
         if let Fact::Applied {
             slice,
             timeline,
+            replica,
             step,
             ..
         } = fact
         {
-            let new = self.applied.insert((*slice, *timeline, *step));
+            let new = self.applied.insert((*slice, *timeline, *step, *replica));
             ensure(new, || {
                 format!("slice {slice} applied step {step} twice in {timeline}")
             })?;
@@ -34,8 +36,9 @@ impl Invariant for Once {
         let Fact::Committed(record) = fact else {
             return Ok(());
         };
-        let key = (record.slice, record.timeline, record.step);
-        ensure(self.applied.contains(&key), || {
+        let by = |replica| (record.slice, record.timeline, record.step, replica);
+        let mut applied = self.applied.range(by(0)..=by(u64::MAX));
+        ensure(applied.next().is_some(), || {
             format!("a record of a step that was not applied: {record:?}")
         })?;
         if record.skipped {

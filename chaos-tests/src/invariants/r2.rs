@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use resilin_core::{SliceId, Step};
+use resilin_core::{SliceId, Step, Timeline};
 
 use super::{Fact, Invariant, World, ensure};
 
 #[derive(Default)]
 pub(super) struct Together {
+    timeline: Timeline,
     versions: BTreeMap<SliceId, Step>,
 }
 
@@ -17,16 +18,44 @@ impl Invariant for Together {
     }
 
     fn see(&mut self, fact: &Fact<'_>, _: &World<'_>) -> Result<(), String> {
-        if let Fact::Began { base, rules, .. } = fact {
-            self.versions = rules.slices.ids().map(|slice| (slice, *base)).collect();
+        if let Fact::Began {
+            timeline,
+            base,
+            rules,
+            resumed: false,
+            ..
+        } = fact
+        {
+            self.begin(*timeline, rules.slices.slices(), *base);
         }
-        let Fact::Applied { slice, step, .. } = fact else {
+        if let Fact::Branched(branch) = fact {
+            self.begin(branch.timeline, branch.shards, branch.base);
+        }
+        let Fact::Applied {
+            slice,
+            timeline,
+            step,
+            ..
+        } = fact
+        else {
             return Ok(());
         };
-        self.versions.insert(*slice, step.next());
+        if *timeline != self.timeline {
+            return Ok(());
+        }
+        // A backup follows later.
+        let version = self.versions.entry(*slice).or_default();
+        *version = step.next().max(*version);
         let low = self.versions.values().min().expect("a slice just applied");
         ensure(step <= low, || {
             format!("slice {slice} made {} while one has {low}", step.next())
         })
+    }
+}
+
+impl Together {
+    fn begin(&mut self, timeline: Timeline, slices: u16, base: Step) {
+        self.timeline = timeline;
+        self.versions = (0..slices).map(|slice| (SliceId(slice), base)).collect();
     }
 }

@@ -17,6 +17,7 @@ impl Invariant for Bits {
             step,
             first,
             digests,
+            ..
         } = fact
         {
             let made = step.next();

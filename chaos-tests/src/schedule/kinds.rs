@@ -16,20 +16,20 @@ pub struct Kind {
 }
 
 /// A span of up to so many milliseconds.
-fn span(stream: &mut Stream, most: u32) -> Span {
+pub(super) fn span(stream: &mut Stream, most: u32) -> Span {
     Span::from_millis(1 + u64::from(stream.below(most)))
 }
 
 /// Up to three leases of the small jobs.
-fn long(stream: &mut Stream) -> Span {
+pub(super) fn long(stream: &mut Stream) -> Span {
     span(stream, 300)
 }
 
-fn short(stream: &mut Stream) -> Span {
+pub(super) fn short(stream: &mut Stream) -> Span {
     span(stream, 120)
 }
 
-fn pick(stream: &mut Stream) -> u32 {
+pub(super) fn pick(stream: &mut Stream) -> u32 {
     stream.next_u32()
 }
 
@@ -130,8 +130,9 @@ mod tests {
     #[test]
     fn every_kind_is_listed_in_the_readme() {
         let readme = std::fs::read_to_string("README.md").expect("tests run beside it");
-        let names: BTreeSet<&str> = KINDS.iter().map(|kind| kind.name).collect();
-        assert!(names.len() >= 25 && names.len() == KINDS.len());
+        let all = || KINDS.iter().chain(super::super::HOST_KINDS);
+        let names: BTreeSet<&str> = all().map(|kind| kind.name).collect();
+        assert!(names.len() >= 25 && names.len() == all().count());
         for name in names {
             assert!(
                 readme.contains(&format!("| {name} |")),

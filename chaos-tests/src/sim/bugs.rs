@@ -24,16 +24,17 @@ impl Sim<'_> {
 
     /// What a start finds.
     pub(super) fn bug_in_start(&mut self, found: &mut Found) {
-        let now = (found.reign, found.timeline);
+        let now = (found.reign, found.lineage.branch.timeline);
         let (reign, timeline): (u64, Timeline) = *self.first_numbers.get_or_insert(now);
         if self.has(Plant::ReignReused) {
             found.reign = reign;
         }
         if self.has(Plant::TimelineReused) {
-            found.timeline = timeline;
+            found.lineage.branch.timeline = timeline;
         }
         if self.has(Plant::CheckpointIgnored) {
             (found.base, found.tensors) = (Step(0), None);
+            found.lineage.branch.base = Step(0);
         }
     }
 
@@ -64,7 +65,7 @@ impl Sim<'_> {
             purpose,
             values,
         };
-        self.send(link, End::Worker, packet);
+        self.send(link, End::Dialler, packet);
         true
     }
 

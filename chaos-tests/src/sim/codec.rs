@@ -28,7 +28,8 @@ pub(super) fn refuse_damaged(packet: &Packet, run: RunId, pick: u32) {
         Packet::Welcome(incarnation) => frame::control_frame(incarnation),
         Packet::Pushed(push, values) => data(&header(push, run, SliceId(0), values.len()), values),
         Packet::Weights { values, .. } => frame::control_frame(values.as_ref()),
-        Packet::Hello | Packet::Accepted | Packet::Closed => return,
+        Packet::Parcel(parcel) => parcel.frame(),
+        Packet::Hello(_) | Packet::Accepted | Packet::Closed => return,
     }
     .expect("every message has a frame");
     let bit = pick as usize % (8 * frame.len());

@@ -6,17 +6,19 @@ use std::sync::Arc;
 
 use resilin_core::layout::SliceMap;
 use resilin_core::machine::fleet::{self, Fleet};
-use resilin_core::machine::job::{self, Job, Outcome, Settings};
+use resilin_core::machine::job::{self, HostSettings, Job, Outcome, Settings};
 use resilin_core::machine::saver::{self, Saver};
 use resilin_core::machine::shard::{self, Origin, Shard};
 use resilin_core::message::{Branch, SliceView};
 use resilin_core::time::Time;
-use resilin_core::{MapNumber, SliceId, Step, Timeline, View};
+use resilin_core::{LinkId, SliceId, Step, Timeline, View};
 use resilin_learn::kernel::{SliceKernel, WEIGHTS, hex};
 
 use super::clock::Clock;
 use super::events::{Happening, Local};
 use super::faults::Death;
+use super::keeping::Coming;
+use super::lineage::Home;
 use super::plant::Plant;
 use super::shards::SliceHost;
 use super::store::{self, Found, Store, Tensors, blocks_of};
@@ -32,6 +34,10 @@ pub(super) struct Coordinator {
     pub(super) store: Store,
     /// When the store has done what it was asked for.
     pub(super) store_free: Time,
+    /// Cuts whose tensors are on their way from shard processes.
+    pub(super) coming: BTreeMap<LinkId, Coming>,
+    /// Shard processes that wait for the cut of a version to be over.
+    pub(super) waiting: BTreeMap<LinkId, Step>,
     pub(super) timeline: Timeline,
     pub(super) clock: Clock,
     armed: Option<Time>,
@@ -43,8 +49,8 @@ impl Coordinator {
         let slices: Vec<Step> = self.slices.iter().map(|s| s.machine.version()).collect();
         let status = self.job.status(now);
         format!(
-            "slices {slices:?} durable {:?} waiting {:?} workers {:?}",
-            status.durable_step, status.waiting, status.workers
+            "slices {slices:?} durable {:?} waiting {:?} workers {:?} served {:?} hosts {:?}",
+            status.durable_step, status.waiting, status.workers, status.slices, status.hosts
         )
     }
 
@@ -77,7 +83,12 @@ impl Sim<'_> {
         self.life += 1;
         self.drive.tune(self.now);
         let unix_seconds = self.calendar();
-        match store::open(&mut self.drive, self.oracle, &self.rules, unix_seconds) {
+        let shards = self.rules.slices.slices();
+        let home = match self.schedule.hosting {
+            None => Home::Coordinator(self.drive.map_for(&self.rules)),
+            Some(_) => Home::Processes,
+        };
+        match store::open(&mut self.drive, self.oracle, (home, shards), unix_seconds) {
             Ok(mut found) => {
                 self.bug_in_start(&mut found);
                 self.begin(found)
@@ -94,12 +105,15 @@ impl Sim<'_> {
     }
 
     fn begin(&mut self, found: Found) -> Checked {
-        let (timeline, base) = (found.timeline, found.base);
+        let (branch, base) = (found.lineage.branch, found.base);
+        self.rules = self.oracle.task.rules(branch.shards);
+        let timeline = branch.timeline;
         let blocks = blocks_of(found.tensors.as_ref(), self.oracle);
         let damage = self.drive.damage();
         self.checker.see(&Fact::Began {
             reign: found.reign,
             timeline,
+            resumed: !found.lineage.views.is_empty(),
             base,
             damaged: damage.checkpoints && (found.skipped > 0 || damage.records),
             lines: found.lines,
@@ -114,9 +128,11 @@ impl Sim<'_> {
         }
         let settings = self.settings(&found);
         let mut opening = Vec::new();
-        let map = found.store.map();
         let tensors = found.tensors.as_ref();
-        let slices = self.open_slices((timeline, map), base, tensors, &mut opening);
+        let slices = match self.schedule.hosting {
+            None => self.open_slices(branch, tensors, &mut opening),
+            Some(_) => Vec::new(),
+        };
         let patience = self.oracle.task.job.failure.drain_grace;
         let durable = settings.durable;
         self.coordinator = Some(Coordinator {
@@ -131,6 +147,8 @@ impl Sim<'_> {
             slices,
             store: found.store,
             store_free: self.now,
+            coming: BTreeMap::new(),
+            waiting: BTreeMap::new(),
             timeline,
             clock: Clock::default(),
             armed: None,
@@ -151,7 +169,7 @@ impl Sim<'_> {
     }
 
     fn settings(&self, found: &Found) -> Settings {
-        let reign = found.reign;
+        let (reign, lineage) = (found.reign, &found.lineage);
         let view = |slice| SliceView {
             slice,
             view: View::first(reign),
@@ -159,19 +177,21 @@ impl Sim<'_> {
             primary: None,
             backup: None,
         };
+        let hosts = self.schedule.hosting.map(|hosting| HostSettings {
+            processes: hosting.processes,
+            replicas: hosting.replicas,
+        });
         Settings {
             reign,
-            branch: Branch {
-                timeline: found.timeline,
-                map: found.store.map(),
-                shards: self.rules.slices.slices(),
-                base: found.base,
+            branch: lineage.branch,
+            views: match hosts {
+                None => self.rules.slices.ids().map(view).collect(),
+                Some(_) => lineage.views.clone(),
             },
-            views: self.rules.slices.ids().map(view).collect(),
-            hosts: None,
-            recorded: found.base,
-            chain: BTreeMap::new(),
-            superseded: found.superseded.clone(),
+            hosts,
+            recorded: lineage.recorded,
+            chain: lineage.chain.clone(),
+            superseded: lineage.superseded.clone(),
             bits: true,
             metrics: found.metrics.clone(),
             data: hex(&self.oracle.task.data_digest()),
@@ -186,12 +206,17 @@ impl Sim<'_> {
 
     fn open_slices(
         &self,
-        (timeline, map): (Timeline, MapNumber),
-        step: Step,
+        branch: Branch,
         tensors: Option<&Tensors>,
         opening: &mut Vec<(SliceId, Vec<shard::Effect>)>,
     ) -> Vec<SliceHost> {
         let slices: SliceMap = self.rules.slices;
+        let Branch {
+            timeline,
+            map,
+            base: step,
+            ..
+        } = branch;
         let view = View::first(timeline.reign);
         slices
             .ids()
@@ -248,6 +273,15 @@ impl Sim<'_> {
             Local::Report(report) => self.job(job::Event::Shard(report)),
             Local::Store(request, done) => self.store(request, done),
             Local::Saver(event) => self.saver(event),
+            Local::Kept(event) => self.kept(event),
+            Local::Over(link) => {
+                self.say_over(link);
+                Ok(())
+            }
+            Local::Answer(link, branch, read) => {
+                self.answer_read(link, branch, read);
+                Ok(())
+            }
             Local::Closed => self.job(job::Event::Closed),
         }
     }

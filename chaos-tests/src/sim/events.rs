@@ -6,35 +6,55 @@ use std::sync::Arc;
 use resilin_core::ledger;
 use resilin_core::machine::{job, saver, shard};
 use resilin_core::message::{
-    CoordinatorSays, ShardOrder, ShardReport, ShardSays, SliceSays, Use, WorkerAsks, WorkerSays,
+    Branch, CoordinatorSays, ShardOrder, ShardReport, ShardSays, SliceSays, SliceView, Use,
+    WorkerAsks, WorkerSays,
 };
 use resilin_core::time::{Span, Time};
 use resilin_core::tree::Node;
 use resilin_core::{Incarnation, LinkId, PartitionId, SliceId, Step, Timeline};
 
+use super::processes::{Deed, Parcel, State};
 use super::store::Part;
 use crate::schedule::Fault;
+
+/// A process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Party {
+    Coordinator,
+    Worker(u32),
+    /// A shard process.
+    Shard(u32),
+}
 
 /// One end of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    Worker,
-    Coordinator,
+    /// Of whoever dialled.
+    Dialler,
+    /// Of whoever listened.
+    Listener,
 }
 
 /// What a link is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Role {
     Control,
+    /// A worker's, to whoever serves the slice.
     Data(SliceId),
+    /// To the slice's primary in another shard process.
+    Votes(SliceId),
+    /// From the slice's primary to its backup.
+    Mirror(SliceId),
+    /// From a shard process to the store.
+    Store(SliceId),
 }
 
 /// What travels on links.
 #[derive(Clone, Debug)]
 pub(super) enum Packet {
-    /// A worker knocks.
-    Hello,
-    /// A shard answers.
+    /// Somebody knocks, with the life that it was given before.
+    Hello(Option<Incarnation>),
+    /// A shard or the store answers.
     Accepted,
     /// The coordinator answers.
     Welcome(Incarnation),
@@ -52,6 +72,8 @@ pub(super) enum Packet {
         purpose: Use,
         values: Arc<Vec<f32>>,
     },
+    /// To or from a shard process.
+    Parcel(Parcel),
 }
 
 /// What a worker's process does by itself.
@@ -103,6 +125,12 @@ pub(super) enum Local {
     Store(Request, Time),
     /// The saver learns of something.
     Saver(saver::Event),
+    /// A branch or views are durable, or cannot be written.
+    Kept(job::Event),
+    /// What the store read for a shard process, or why it could not.
+    Answer(LinkId, Branch, Result<State, String>),
+    /// The cut whose part came on the link is over.
+    Over(LinkId),
     /// How the run ended is durable.
     Closed,
 }
@@ -112,6 +140,12 @@ pub(super) enum Local {
 pub(super) enum Request {
     /// A slice's part of a cut.
     Write(Box<Part>),
+    /// The same of a shard process, on its branch, which waits on the link for the cut to be over.
+    Take(LinkId, Branch, Box<Part>),
+    /// A slice as it was at the base of a branch, for whoever asked on the link.
+    Read(LinkId, SliceId, Branch),
+    KeepBranch(Branch),
+    KeepViews(Vec<SliceView>),
     Commit(Step),
     Abandon(Step),
     /// A line of the ledger.
@@ -132,6 +166,8 @@ pub(super) enum Happening {
         end: End,
     },
     Chore(u32, Chore),
+    /// What a shard process does by itself.
+    Deed(u32, Deed),
     /// In this life of the coordinator.
     Local(u32, Local),
     /// Of the schedule.
@@ -142,6 +178,8 @@ pub(super) enum Happening {
     PowerCut(Span),
     /// A worker's process is started.
     Start,
+    /// A shard process is started.
+    StartShard,
     /// Faults are over.
     Quiet,
 }

@@ -1,5 +1,6 @@
 //! What goes wrong, when its moment has come.
 
+mod hosts;
 mod processes;
 
 use resilin_checkpoint::testing::Fault as DiskFault;
@@ -96,6 +97,7 @@ impl Sim<'_> {
                     self.fault(one)?;
                 }
             }
+            Fault::Host(fault) => return self.host_fault(fault),
             Fault::KillCoordinator(down) => self.kill_coordinator(down, Death::Killed),
             Fault::MoveCoordinator(down) => self.move_coordinator(down),
             Fault::LosePower(down) => self.kill_coordinator(down, Death::PowerCut),
@@ -218,9 +220,9 @@ impl Sim<'_> {
             }
             Fault::Zombie(pick, lasts) => {
                 if let Some(link) = self.picked(pick).and_then(|host| host.control) {
-                    let end = End::Coordinator;
+                    let end = End::Listener;
                     self.queue.push(now, Happening::LinkLost { link, end });
-                    let end = End::Worker;
+                    let end = End::Dialler;
                     self.queue
                         .push(now + lasts, Happening::LinkLost { link, end });
                 }
@@ -245,6 +247,7 @@ impl Sim<'_> {
         if self.schedule.quiet_at > Span::ZERO && self.hosts.values().all(|host| host.leaving) {
             self.start_worker(1, None);
         }
+        self.calm_processes();
         self.quiet = true;
         self.checker.see(&Fact::Quiet(self.now))
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use resilin_core::layout::SliceMap;
 use resilin_core::machine::Rules;
 use resilin_core::machine::worker::Worker;
 use resilin_core::message::Use;
@@ -12,7 +13,7 @@ use resilin_learn::kernel::{Evaluator, hex};
 use resilin_learn::task::Task;
 
 use super::clock::Clock;
-use super::events::Role;
+use super::events::{Party, Role};
 
 /// Weights by slice.
 type Parts = BTreeMap<SliceId, Arc<Vec<f32>>>;
@@ -39,6 +40,9 @@ pub(super) struct Host {
     pub(super) leaving: bool,
     pub(super) control: Option<LinkId>,
     pub(super) data: BTreeMap<SliceId, Option<LinkId>>,
+    /// Who serves each slice.
+    pub(super) servers: BTreeMap<SliceId, Party>,
+    pub(super) slices: SliceMap,
     pub(super) evaluator: Evaluator,
     pub(super) weights: BTreeMap<(Use, Step), Parts>,
     /// Weights of steps that are audited.
@@ -51,7 +55,6 @@ pub(super) struct Host {
 impl Host {
     pub(super) fn new(task: &Arc<Task>, rules: Rules, name: String, slowness: u32) -> Self {
         Self {
-            machine: Worker::new(rules, hex(&task.data_digest())),
             incarnation: Incarnation::default(),
             name,
             clock: Clock::default(),
@@ -65,6 +68,9 @@ impl Host {
             leaving: false,
             control: None,
             data: BTreeMap::new(),
+            servers: BTreeMap::new(),
+            slices: rules.slices,
+            machine: Worker::new(rules, hex(&task.data_digest())),
             evaluator: Evaluator::new(Arc::clone(task)),
             weights: BTreeMap::new(),
             retained: BTreeMap::new(),
@@ -80,7 +86,19 @@ impl Host {
             Role::Data(slice) => {
                 self.data.insert(slice, Some(link));
             }
+            Role::Votes(_) | Role::Mirror(_) | Role::Store(_) => {
+                unreachable!("only shard processes dial these")
+            }
         }
+    }
+
+    /// Whom it dials for a role.
+    pub(super) fn server(&self, role: Role) -> Party {
+        match role {
+            Role::Data(slice) => self.servers.get(&slice).copied(),
+            Role::Control | Role::Votes(_) | Role::Mirror(_) | Role::Store(_) => None,
+        }
+        .unwrap_or(Party::Coordinator)
     }
 
     /// Whether the link is the one in use for its role.
@@ -88,6 +106,7 @@ impl Host {
         match role {
             Role::Control => self.control == Some(link),
             Role::Data(slice) => self.data.get(&slice) == Some(&Some(link)),
+            Role::Votes(_) | Role::Mirror(_) | Role::Store(_) => false,
         }
     }
 

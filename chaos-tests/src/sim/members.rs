@@ -7,8 +7,9 @@ use resilin_core::machine::{fleet, job};
 use resilin_core::message::{CoordinatorSays, ShardOrder};
 use resilin_core::time::Span;
 
-use super::events::{End, Happening, Local, Mailbox, Packet, Request};
+use super::events::{End, Happening, Local, Mailbox, Packet, Party, Request};
 use super::faults::Death;
+use super::processes::Parcel;
 use super::{Checked, Sim, codec};
 use crate::invariants::{Fact, Violation};
 
@@ -56,17 +57,21 @@ impl Sim<'_> {
             match effect {
                 fleet::Effect::Welcome(link, incarnation) => {
                     self.checker.see(&Fact::Welcomed(incarnation))?;
-                    self.send(link, End::Worker, Packet::Welcome(incarnation));
+                    self.send(link, End::Dialler, Packet::Welcome(incarnation));
                 }
                 fleet::Effect::Send(link, says) => {
-                    self.send(link, End::Worker, Packet::Told(says));
+                    self.send(link, End::Dialler, Packet::Told(says));
                 }
-                fleet::Effect::Close(link) => self.close(link, End::Coordinator),
+                fleet::Effect::Close(link) => self.close(link, End::Listener),
                 fleet::Effect::Member(news) if self.bug_in_news(&news) => {}
                 fleet::Effect::Member(member) => self.job(job::Event::Member(member))?,
                 fleet::Effect::Host(news) => self.job(job::Event::Host(news))?,
-                fleet::Effect::WelcomeHost(..) | fleet::Effect::SendHost(..) => {
-                    unreachable!("slices live in the coordinator")
+                fleet::Effect::WelcomeHost(link, incarnation) => {
+                    let welcome = Packet::Parcel(Parcel::Welcome(incarnation));
+                    self.send(link, End::Dialler, welcome);
+                }
+                fleet::Effect::SendHost(link, told) => {
+                    self.send(link, End::Dialler, Packet::Parcel(Parcel::Told(told)));
                 }
             }
         }
@@ -103,12 +108,19 @@ impl Sim<'_> {
                 self.order(order);
                 Ok(())
             }
-            job::Effect::Host(..) | job::Effect::KeepBranch(_) | job::Effect::KeepViews(_) => {
-                unreachable!("slices live in the coordinator")
+            job::Effect::Host(host, told) => self.fleet(fleet::Event::Tell(host, told)),
+            job::Effect::KeepBranch(branch) => {
+                self.keep(Request::KeepBranch(branch));
+                Ok(())
+            }
+            job::Effect::KeepViews(views) => {
+                self.keep(Request::KeepViews(views));
+                Ok(())
             }
             job::Effect::Append(record) => {
                 let record = codec::pass(&record);
                 if let resilin_core::ledger::Record::Step(step) = &record {
+                    self.stats.recorded += 1;
                     self.checker.see(&Fact::Recorded(step))?;
                 }
                 self.ask_store(Request::Append(Box::new(record)), Span(20_000));
@@ -149,6 +161,18 @@ impl Sim<'_> {
                 let (id, what) = ("R3", fact.to_string());
                 Err(Violation { id, what })
             }
+            Told::Rollback { .. } => {
+                self.stats.rollbacks += 1;
+                Ok(())
+            }
+            Told::Resharded { .. } => {
+                self.stats.reshards += 1;
+                Ok(())
+            }
+            Told::ViewChanged { .. } => {
+                self.stats.views += 1;
+                Ok(())
+            }
             Told::Began { .. }
             | Told::Joined { .. }
             | Told::Lost { .. }
@@ -163,12 +187,9 @@ impl Sim<'_> {
             | Told::ReplayDiffers { .. }
             | Told::NotEvaluated { .. }
             | Told::Degraded { .. }
-            | Told::Rollback { .. }
-            | Told::ViewChanged { .. }
             | Told::HostJoined { .. }
             | Told::HostLost { .. }
             | Told::HostLeft { .. }
-            | Told::Resharded { .. }
             | Told::NotResharded { .. }
             | Told::Unwritten { .. }
             | Told::Over { .. } => Ok(()),
@@ -186,9 +207,8 @@ impl Sim<'_> {
     /// The coordinator's process ends; a stopped run is resumed by the next leg.
     fn over(&mut self, outcome: Outcome) -> Checked {
         self.end_coordinator(Death::Killed);
-        let links: Vec<_> = self.links.keys().copied().collect();
-        for link in links {
-            self.close(link, End::Coordinator);
+        for (link, end) in self.links_of(Party::Coordinator) {
+            self.close(link, end);
         }
         let more = self.leg + 1 < self.schedule.legs.len();
         let resumed = match outcome {
@@ -208,6 +228,10 @@ impl Sim<'_> {
             for host in hosts {
                 self.end_worker(host);
             }
+            let processes: Vec<u32> = self.processes.keys().copied().collect();
+            for process in processes {
+                self.end_process(process);
+            }
             return self.begin_leg();
         }
         self.outcome = Some(outcome);
@@ -219,6 +243,9 @@ impl Sim<'_> {
         self.rules = self.oracle.task.rules(leg.shards);
         for _ in 0..leg.workers {
             self.start_worker(1, None);
+        }
+        for _ in 0..self.schedule.hosting.map_or(0, |hosting| hosting.processes) {
+            self.start_process();
         }
         let at = self.now + self.micros(1, 1_000);
         self.queue.push(at, Happening::Restart);

@@ -9,10 +9,13 @@ mod drive;
 mod events;
 mod faults;
 mod host;
+mod keeping;
 mod kept;
+mod lineage;
 mod members;
 mod network;
 mod plant;
+mod processes;
 mod saving;
 mod shards;
 mod store;
@@ -36,11 +39,12 @@ pub use plant::Plant;
 
 use coordinator::Coordinator;
 use drive::Drive;
-use events::{Happening, Mailbox, Queue};
+use events::{Happening, Mailbox, Party, Queue};
 use faults::Death;
 use host::Host;
 use members::Inside;
 use network::Link;
+use processes::Process;
 
 /// Stops a run that would go on for ever without virtual time passing.
 const MOST_EVENTS: u64 = 3_000_000;
@@ -68,6 +72,18 @@ pub struct Stats {
     pub drained: u64,
     /// Versions announced as durable.
     pub announced: u64,
+    /// Shard processes killed or vanished.
+    pub shards_killed: u64,
+    /// Views told.
+    pub views: u64,
+    /// Branches begun by coordinators that live.
+    pub branches: u64,
+    /// Of these, because something was lost.
+    pub rollbacks: u64,
+    /// Of these, for another number of slices.
+    pub reshards: u64,
+    /// Steps recorded, each time that they were.
+    pub recorded: u64,
 }
 
 /// The end of a run.
@@ -99,6 +115,12 @@ pub struct Sim<'a> {
     next_link: u64,
     hosts: BTreeMap<u32, Host>,
     next_host: u32,
+    /// Shard processes.
+    processes: BTreeMap<u32, Process>,
+    next_process: u32,
+    next_replica: u64,
+    /// Until when two processes do not reach each other.
+    apart: BTreeMap<(Party, Party), Time>,
     coordinator: Option<Coordinator>,
     mailbox: VecDeque<Inside>,
     mailboxes: BTreeMap<Mailbox, Time>,
@@ -143,6 +165,10 @@ impl<'a> Sim<'a> {
             next_link: 0,
             hosts: BTreeMap::new(),
             next_host: 0,
+            processes: BTreeMap::new(),
+            next_process: 0,
+            next_replica: 0,
+            apart: BTreeMap::new(),
             coordinator: None,
             mailbox: VecDeque::new(),
             mailboxes: BTreeMap::new(),
@@ -223,11 +249,13 @@ impl<'a> Sim<'a> {
     fn hang(&self, what: &str) -> Violation {
         let coordinator = self.coordinator.as_ref().map(|c| c.describe(self.now));
         let hosts: Vec<String> = self.hosts.values().map(Host::describe).collect();
+        let processes: Vec<String> = self.processes.values().map(Process::describe).collect();
         Violation {
             id: "L1",
             what: format!(
-                "{what}; coordinator {coordinator:?}; workers {}",
-                hosts.join(", ")
+                "{what}; coordinator {coordinator:?}; workers {}; shard processes {}",
+                hosts.join(", "),
+                processes.join(", ")
             ),
         }
     }
@@ -241,6 +269,7 @@ impl<'a> Sim<'a> {
             Happening::Arrive { link, to, packet } => self.arrive(link, to, packet),
             Happening::LinkLost { link, end } => self.link_lost(link, end),
             Happening::Chore(host, chore) => self.chore(host, chore),
+            Happening::Deed(process, deed) => self.deed(process, deed),
             Happening::Local(life, local) => {
                 if self.life == life && self.coordinator.is_some() {
                     self.local(local)?;
@@ -258,27 +287,34 @@ impl<'a> Sim<'a> {
                 self.join(1);
                 Ok(())
             }
+            Happening::StartShard => {
+                self.start_process();
+                Ok(())
+            }
             Happening::Quiet => self.calm(),
         }
     }
 
     /// Until when the process that this is for stands still, if it does.
     fn stands_still(&self, happening: &Happening) -> Option<Time> {
-        let worker = |host: &u32| self.hosts.get(host).map(|host| host.frozen);
-        let until = match happening {
-            Happening::Arrive { link, to, .. } | Happening::LinkLost { link, end: to } => {
-                match to {
-                    events::End::Coordinator => Some(self.coordinator_frozen),
-                    events::End::Worker => worker(&self.links.get(link)?.host),
-                }
+        let party = match happening {
+            Happening::Arrive { link, to: end, .. } | Happening::LinkLost { link, end } => {
+                self.links.get(link)?.party(*end)
             }
-            Happening::Chore(host, _) => worker(host),
-            Happening::Local(..) => Some(self.coordinator_frozen),
+            Happening::Chore(host, _) => Party::Worker(*host),
+            Happening::Deed(process, _) => Party::Shard(*process),
+            Happening::Local(..) => Party::Coordinator,
             Happening::Fault(_)
             | Happening::Restart
             | Happening::PowerCut(_)
             | Happening::Start
-            | Happening::Quiet => None,
+            | Happening::StartShard
+            | Happening::Quiet => return None,
+        };
+        let until = match party {
+            Party::Coordinator => Some(self.coordinator_frozen),
+            Party::Worker(id) => self.hosts.get(&id).map(|host| host.frozen),
+            Party::Shard(id) => self.processes.get(&id).map(|process| process.frozen),
         };
         until.filter(|until| *until > self.now)
     }

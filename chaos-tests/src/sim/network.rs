@@ -4,23 +4,24 @@
 
 use resilin_core::machine::{fleet, shard, worker};
 use resilin_core::time::{Span, Time};
-use resilin_core::{LinkId, SliceId};
+use resilin_core::{Incarnation, LinkId, SliceId};
 
-use super::events::{Chore, End, Happening, Packet, Role};
-use super::{Checked, Sim, codec};
+use super::events::{Chore, End, Happening, Packet, Party, Role};
+use super::{Checked, Sim, codec, processes};
 use crate::schedule::Weather;
 
-/// A connection between a worker's process and the coordinator's.
+/// A connection between two processes.
 #[derive(Debug)]
 pub(super) struct Link {
-    pub(super) host: u32,
+    pub(super) dialler: Party,
+    pub(super) listener: Party,
     pub(super) role: Role,
-    worker_open: bool,
-    coordinator_open: bool,
+    dialler_open: bool,
+    listener_open: bool,
     /// Broken: what is under way is lost.
     reset: bool,
-    to_worker: Time,
-    to_coordinator: Time,
+    to_dialler: Time,
+    to_listener: Time,
     /// The next message is damaged on its way, at a place that the number draws.
     corrupt: Option<u32>,
     /// Messages take that much longer, until then.
@@ -30,51 +31,93 @@ pub(super) struct Link {
 impl Link {
     fn open(&mut self, end: End) -> &mut bool {
         match end {
-            End::Worker => &mut self.worker_open,
-            End::Coordinator => &mut self.coordinator_open,
+            End::Dialler => &mut self.dialler_open,
+            End::Listener => &mut self.listener_open,
         }
     }
 
     fn last(&mut self, to: End) -> &mut Time {
         match to {
-            End::Worker => &mut self.to_worker,
-            End::Coordinator => &mut self.to_coordinator,
+            End::Dialler => &mut self.to_dialler,
+            End::Listener => &mut self.to_listener,
+        }
+    }
+
+    /// Whether the dialler still counts on it.
+    pub(super) fn is_dialled(&self) -> bool {
+        self.dialler_open && !self.reset
+    }
+
+    /// The process at an end.
+    pub(super) fn party(&self, end: End) -> Party {
+        match end {
+            End::Dialler => self.dialler,
+            End::Listener => self.listener,
         }
     }
 }
 
 fn other(end: End) -> End {
     match end {
-        End::Worker => End::Coordinator,
-        End::Coordinator => End::Worker,
+        End::Dialler => End::Listener,
+        End::Listener => End::Dialler,
     }
 }
 
 impl Sim<'_> {
-    /// A worker dials; without a coordinator it tries again later.
+    /// A worker dials; if nobody is there it tries again later.
     pub(super) fn dial(&mut self, host: u32, role: Role) {
-        let knows = self.hosts.get(&host).is_some_and(|h| h.lost <= self.now);
-        if self.coordinator.is_none() || !knows {
+        let Some(known) = self.hosts.get(&host) else {
+            return;
+        };
+        let listener = known.server(role);
+        let lost = listener == Party::Coordinator && known.lost > self.now;
+        let before = Some(known.incarnation);
+        let link = match lost {
+            true => None,
+            false => self.connect(Party::Worker(host), listener, role, before),
+        };
+        let Some(link) = link else {
             return self.redial_later(host, role);
+        };
+        if let Some(host) = self.hosts.get_mut(&host) {
+            host.dialled(role, link);
+        }
+    }
+
+    /// Opens a link and knocks, if the other process is there.
+    pub(super) fn connect(
+        &mut self,
+        dialler: Party,
+        listener: Party,
+        role: Role,
+        before: Option<Incarnation>,
+    ) -> Option<LinkId> {
+        let there = match listener {
+            Party::Coordinator => self.coordinator.is_some(),
+            Party::Worker(id) => self.hosts.contains_key(&id),
+            Party::Shard(id) => self.processes.contains_key(&id),
+        };
+        if !there {
+            return None;
         }
         self.next_link += 1;
         let link = LinkId(self.next_link);
         let state = Link {
-            host,
+            dialler,
+            listener,
             role,
-            worker_open: true,
-            coordinator_open: true,
+            dialler_open: true,
+            listener_open: true,
             reset: false,
-            to_worker: self.now,
-            to_coordinator: self.now,
+            to_dialler: self.now,
+            to_listener: self.now,
             corrupt: None,
             slow: (Span::ZERO, Time(0)),
         };
         self.links.insert(link, state);
-        if let Some(host) = self.hosts.get_mut(&host) {
-            host.dialled(role, link);
-        }
-        self.send(link, End::Coordinator, Packet::Hello);
+        self.send(link, End::Listener, Packet::Hello(before));
+        Some(link)
     }
 
     pub(super) fn redial_later(&mut self, host: u32, role: Role) {
@@ -91,17 +134,19 @@ impl Sim<'_> {
             return;
         }
         let weather = match packet {
-            Packet::Hello | Packet::Accepted | Packet::Welcome(_) | Packet::Closed => {
+            Packet::Hello(_) | Packet::Accepted | Packet::Welcome(_) | Packet::Closed => {
                 Weather::default()
             }
+            Packet::Parcel(ref parcel) if parcel.arrives() => Weather::default(),
             Packet::Said(_)
             | Packet::Told(_)
             | Packet::Asked(_)
             | Packet::Heard(_)
             | Packet::Pushed(..)
-            | Packet::Weights { .. } => self.weather(),
+            | Packet::Weights { .. }
+            | Packet::Parcel(_) => self.weather(),
         };
-        let plain = matches!(packet, Packet::Hello | Packet::Accepted | Packet::Closed);
+        let plain = matches!(packet, Packet::Hello(_) | Packet::Accepted | Packet::Closed);
         let state = self.links.get_mut(&link).expect("just seen");
         if let Some(pick) = state.corrupt.take_if(|_| !plain) {
             self.stats.corrupt += 1;
@@ -136,11 +181,21 @@ impl Sim<'_> {
         let state = &self.links[&link];
         let (more, until) = state.slow;
         let slow = if self.now < until { more } else { Span::ZERO };
-        let cut = self.hosts.get(&state.host).map(|host| match to {
-            End::Worker => host.deaf,
-            End::Coordinator => host.mute,
-        });
-        self.now.max(cut.unwrap_or_default()) + slow
+        let (from, to) = (state.party(other(to)), state.party(to));
+        let mute = self.silence(from).map(|(_, mute)| mute);
+        let deaf = self.silence(to).map(|(deaf, _)| deaf);
+        let apart = self.apart.get(&(from.min(to), from.max(to))).copied();
+        let until = [mute, deaf, apart].into_iter().flatten().max();
+        self.now.max(until.unwrap_or_default()) + slow
+    }
+
+    /// Until when nothing reaches a process, and until when nothing comes from it.
+    fn silence(&self, party: Party) -> Option<(Time, Time)> {
+        match party {
+            Party::Coordinator => None,
+            Party::Worker(id) => self.hosts.get(&id).map(|host| (host.deaf, host.mute)),
+            Party::Shard(id) => self.processes.get(&id).map(|p| (p.deaf, p.mute)),
+        }
     }
 
     pub(super) fn corrupt_next(&mut self, link: LinkId, pick: u32) {
@@ -163,16 +218,21 @@ impl Sim<'_> {
     pub(super) fn reset(&mut self, link: LinkId) {
         if let Some(state) = self.links.get_mut(&link).filter(|state| !state.reset) {
             state.reset = true;
-            for end in [End::Worker, End::Coordinator] {
+            for end in [End::Dialler, End::Listener] {
                 let at = self.now + self.micros(100, 30_000);
                 self.queue.push(at, Happening::LinkLost { link, end });
             }
         }
     }
 
-    /// A worker's host is gone with its end of the link, and nobody says so.
-    pub(super) fn vanish(&mut self, link: LinkId) {
-        self.forget_end(link, End::Worker);
+    /// All links of a process; those that it dialled come first with their number.
+    pub(super) fn links_of(&self, party: Party) -> Vec<(LinkId, End)> {
+        let ends = |(link, state): (&LinkId, &Link)| {
+            let ends = [End::Dialler, End::Listener];
+            let own = ends.into_iter().find(|end| state.party(*end) == party);
+            own.map(|end| (*link, end))
+        };
+        self.links.iter().filter_map(ends).collect()
     }
 
     /// The process at this end is gone.
@@ -201,10 +261,11 @@ impl Sim<'_> {
         if matches!(packet, Packet::Closed) {
             return self.link_lost(link, to);
         }
-        let (host, role) = (state.host, state.role);
-        match to {
-            End::Worker => self.arrive_at_worker(host, role, link, packet),
-            End::Coordinator => {
+        let (party, role) = (state.party(to), state.role);
+        match party {
+            Party::Worker(id) => self.arrive_at_worker(id, role, link, packet),
+            Party::Shard(id) => self.arrive_at_shard(id, (link, role, to), packet),
+            Party::Coordinator => {
                 self.arrive_at_coordinator(role, link, packet)?;
                 self.settled()
             }
@@ -215,23 +276,31 @@ impl Sim<'_> {
         let Some(state) = self.links.get_mut(&link) else {
             return Ok(());
         };
-        let (host, role) = (state.host, state.role);
+        let (party, role) = (state.party(end), state.role);
         let was_open = std::mem::replace(state.open(end), false);
-        if !state.worker_open && !state.coordinator_open {
+        if !state.dialler_open && !state.listener_open {
             self.links.remove(&link);
         }
         if !was_open {
             return Ok(());
         }
-        match (end, role) {
-            (End::Worker, _) => self.cut_off(host, role, link),
-            (End::Coordinator, Role::Control) => {
+        match (party, role) {
+            (Party::Worker(id), _) => self.cut_off(id, role, link),
+            (Party::Shard(id), _) => self.shard_link_lost(id, role, link, end),
+            (Party::Coordinator, Role::Control) => {
                 self.fleet(fleet::Event::LinkDown(link))?;
                 self.settled()
             }
-            (End::Coordinator, Role::Data(slice)) => {
+            (Party::Coordinator, Role::Data(slice)) => {
                 self.shard(slice, shard::Event::LinkDown(link))?;
                 self.settled()
+            }
+            (Party::Coordinator, Role::Store(slice)) => {
+                self.part_lost(link, slice)?;
+                self.settled()
+            }
+            (Party::Coordinator, Role::Votes(_) | Role::Mirror(_)) => {
+                unreachable!("only shard processes serve these")
             }
         }
     }
@@ -273,20 +342,29 @@ impl Sim<'_> {
 
     fn arrive_at_coordinator(&mut self, role: Role, link: LinkId, packet: Packet) -> Checked {
         match (packet, role) {
-            (Packet::Hello, Role::Control) => {
-                let host = self.links[&link].host;
-                let host_of = self.hosts.get(&host);
-                let name = host_of.map(|host| host.name.clone());
-                let before = host_of.map(|host| host.incarnation);
+            (Packet::Hello(before), Role::Control) => {
+                let (name, role) = match self.links[&link].dialler {
+                    Party::Worker(id) => {
+                        let name = self.hosts.get(&id).map(|host| host.name.clone());
+                        let name = name.unwrap_or_else(|| format!("worker{id}"));
+                        (name, fleet::Role::Worker)
+                    }
+                    Party::Shard(id) => (processes::name(id), fleet::Role::Host),
+                    Party::Coordinator => unreachable!("it dials nobody"),
+                };
                 self.fleet(fleet::Event::Joined {
                     link,
-                    name: name.unwrap_or_else(|| format!("worker{host}")),
-                    role: fleet::Role::Worker,
+                    name,
+                    role,
                     before,
                 })
             }
-            (Packet::Hello, Role::Data(slice)) => {
-                self.send(link, End::Worker, Packet::Accepted);
+            (Packet::Hello(_), Role::Store(_)) => {
+                self.send(link, End::Dialler, Packet::Accepted);
+                Ok(())
+            }
+            (Packet::Hello(_), Role::Data(slice)) => {
+                self.send(link, End::Dialler, Packet::Accepted);
                 self.shard(slice, shard::Event::LinkUp(link))
             }
             (Packet::Said(says), Role::Control) => self.fleet(fleet::Event::Said(link, says)),
@@ -294,6 +372,7 @@ impl Sim<'_> {
             (Packet::Pushed(push, values), Role::Data(slice)) => {
                 self.pushed(slice, link, push, values)
             }
+            (Packet::Parcel(parcel), role) => self.parcel(role, link, parcel),
             (packet, role) => unreachable!("{packet:?} on {role:?}"),
         }
     }
@@ -312,7 +391,8 @@ impl Sim<'_> {
                 let push = codec::pass_push(push, self.rules.run, SliceId(0), values.len());
                 Packet::Pushed(push, values)
             }
-            Packet::Hello
+            Packet::Parcel(parcel) => Packet::Parcel(parcel.encoded()),
+            Packet::Hello(_)
             | Packet::Accepted
             | Packet::Welcome(_)
             | Packet::Closed

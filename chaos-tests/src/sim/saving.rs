@@ -1,6 +1,7 @@
 //! What the shell does for the saver, and the store's mailbox: one call after the other, each with
 //! its time. What a call did is durable when it begins here, and known when it ends.
 
+use resilin_core::ledger::Record;
 use resilin_core::machine::job::{self, Outcome};
 use resilin_core::machine::saver::{Effect, Event};
 use resilin_core::message::ShardOrder;
@@ -63,10 +64,14 @@ impl Sim<'_> {
         self.drive.tune(self.now);
         match request {
             Request::Write(part) => self.write(&part, ends),
+            Request::Take(link, branch, part) => self.take_part(link, branch, &part, ends),
+            Request::Read(link, slice, branch) => self.read_slice(link, slice, branch, ends),
+            Request::KeepBranch(branch) => self.keep_branch(branch, ends),
+            Request::KeepViews(views) => self.keep_views(views, ends),
             Request::Commit(step) => self.commit(step, ends)?,
             Request::Abandon(step) => self.with_store(|store| store.abandon(step)),
             Request::Append(record) if self.bug_in_ledger(&record) => {}
-            Request::Append(record) => self.with_store(|store| store.append(*record)),
+            Request::Append(record) => self.append(*record, ends),
             Request::Close(outcome) => {
                 let seconds = self.calendar();
                 self.with_store(|store| {
@@ -82,6 +87,7 @@ impl Sim<'_> {
                 self.answer(ends, Local::Closed);
             }
         }
+        self.tell_over(ends);
         if self.drive.disk.is_off() {
             let down = self.power_back;
             self.kill_coordinator(down, Death::PowerCut);
@@ -89,12 +95,12 @@ impl Sim<'_> {
         Ok(())
     }
 
-    fn write(&mut self, part: &Part, ends: Time) {
+    pub(super) fn write(&mut self, part: &Part, ends: Time) {
         let (slice, step): (SliceId, Step) = part.place();
         self.answer(self.now, Local::Saver(Event::Begun(slice, step)));
-        let (task, rules) = (&self.oracle.task, &self.rules);
+        let task = &self.oracle.task;
         let coordinator = self.coordinator.as_mut().expect("the store is part of it");
-        let event = match coordinator.store.write(part, task, rules) {
+        let event = match coordinator.store.write(part, task) {
             Ok(()) => Event::Written(slice, step),
             Err(error) => Event::Failed(Some(slice), step, error.to_string()),
         };
@@ -116,13 +122,30 @@ impl Sim<'_> {
         Ok(())
     }
 
+    /// Slices in shard processes keep a step's record until it is written.
+    fn append(&mut self, record: Record, ends: Time) {
+        let taken = match &record {
+            Record::Step(step) => Some(job::Event::Taken(step.timeline, step.step.next())),
+            Record::Start { .. }
+            | Record::Job { .. }
+            | Record::Members(_)
+            | Record::Initial { .. }
+            | Record::Rollback { .. }
+            | Record::Evaluation { .. } => None,
+        };
+        self.with_store(|store| store.append(record));
+        if let Some(taken) = taken.filter(|_| self.schedule.hosting.is_some()) {
+            self.answer(ends, Local::Kept(taken));
+        }
+    }
+
     fn with_store(&mut self, call: impl FnOnce(&mut super::store::Store)) {
         let coordinator = self.coordinator.as_mut().expect("the store is part of it");
         call(&mut coordinator.store);
     }
 
     /// Others learn of a call's end, if the coordinator still lives by then.
-    fn answer(&mut self, at: Time, local: Local) {
+    pub(super) fn answer(&mut self, at: Time, local: Local) {
         let at = at.max(Time(self.now.0 + 1));
         self.queue.push(at, Happening::Local(self.life, local));
     }

@@ -154,7 +154,7 @@ impl Sim<'_> {
             }
             Effect::Say(link, mut says) => {
                 self.bug_in_coverage(&mut says);
-                self.send(link, End::Worker, Packet::Heard(says));
+                self.send(link, End::Dialler, Packet::Heard(says));
             }
             Effect::SendWeights(link, step, purpose) => {
                 let values = host.weights(step);
@@ -165,7 +165,7 @@ impl Sim<'_> {
                     purpose,
                     values,
                 };
-                self.send(link, End::Worker, packet);
+                self.send(link, End::Dialler, packet);
             }
             Effect::Combine {
                 step,
@@ -242,6 +242,7 @@ impl Sim<'_> {
             self.checker.see(&Fact::Applied {
                 slice,
                 timeline,
+                replica: 0,
                 step,
                 first,
                 digests: &applied.digests,

@@ -2,6 +2,7 @@
 //! uses it. What it says is known to others only when the call would have ended.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use resilin_checkpoint::{
     Facts, Result, Run, RunIdentity, Save, Set, SliceImage, Start, StateDir, StoreError,
@@ -9,11 +10,13 @@ use resilin_checkpoint::{
 use resilin_core::ledger::{Members, Record};
 use resilin_core::machine::Rules;
 use resilin_core::machine::job::Metrics;
-use resilin_core::{MapNumber, SliceId, Step, Timeline};
+use resilin_core::message::{Branch, SliceView};
+use resilin_core::{SliceId, Step};
 use resilin_learn::kernel::{BlockHasher, Digest, PinnedSlice, WEIGHTS, chain_line};
 use resilin_learn::task::Task;
 
 use super::drive::{Drive, lines_to};
+use super::lineage::{self, Home, Lineage};
 use crate::oracle::Oracle;
 
 /// Whole tensors by name.
@@ -23,7 +26,8 @@ pub(super) type Tensors = BTreeMap<String, Vec<f32>>;
 pub(super) struct Found {
     pub(super) store: Store,
     pub(super) reign: u64,
-    pub(super) timeline: Timeline,
+    pub(super) lineage: Lineage,
+    /// The newest version that can be read.
     pub(super) base: Step,
     /// Of the newest checkpoint that can be read.
     pub(super) tensors: Option<Tensors>,
@@ -31,7 +35,6 @@ pub(super) struct Found {
     pub(super) skipped: usize,
     /// Versions before this one have their chain lines.
     pub(super) lines: Step,
-    pub(super) superseded: BTreeMap<Step, Digest>,
     pub(super) metrics: BTreeMap<Step, Metrics>,
     pub(super) members: Members,
     /// Whether the run has ended and been told of.
@@ -43,8 +46,7 @@ pub(super) struct Store {
     /// Keeps the state directory.
     _state: StateDir,
     run: Run,
-    timeline: Timeline,
-    map: MapNumber,
+    branch: Branch,
     save: Option<Writing>,
     /// Records that could not be written yet.
     backlog: Vec<Record>,
@@ -69,6 +71,20 @@ pub(super) struct Part {
 }
 
 impl Part {
+    /// Of tensors that came over a link.
+    pub(super) fn of(
+        (slice, step): (SliceId, Step),
+        tensors: Vec<(&'static str, Vec<f32>)>,
+        digests: Vec<Digest>,
+    ) -> Self {
+        Self {
+            slice,
+            step,
+            tensors,
+            digests,
+        }
+    }
+
     pub(super) fn new(slice: SliceId, pinned: &PinnedSlice, digests: &[Digest]) -> Self {
         let tensors = pinned.tensors();
         Self {
@@ -91,11 +107,11 @@ impl Part {
     }
 }
 
-/// Opens the state and the run in it, and begins a branch.
+/// Opens the state and the run in it, and takes up a branch.
 pub(super) fn open(
     drive: &mut Drive,
     oracle: &Oracle,
-    rules: &Rules,
+    (home, shards): (Home, u16),
     unix_seconds: u64,
 ) -> Result<Found> {
     let task = &oracle.task;
@@ -113,8 +129,8 @@ pub(super) fn open(
     let tensors = loaded.transpose()?.map(Tensors::from_iter);
     let finished = run.record().finished.as_ref();
     let finished = finished.is_some_and(|finished| finished.report.is_some());
-    let timeline = run.next_timeline()?;
-    begin_branch(&run, reign, timeline, base, oracle)?;
+    run.append(&[Record::Start { reign }])?;
+    let lineage = lineage::take_up(&run, home, shards, base, task)?;
     let history = run.history()?;
     let base = base.unwrap_or_default();
     let lines = match history.chain() {
@@ -133,55 +149,84 @@ pub(super) fn open(
     });
     Ok(Found {
         reign,
-        timeline,
         base,
         tensors,
         skipped,
         lines,
-        superseded: history.lines_after(base),
         metrics: metrics.collect(),
         members: history.members(),
         finished,
         store: Store {
             _state: state,
             run,
-            timeline,
-            map: drive.map_for(rules),
+            branch: lineage.branch,
             save: None,
             backlog: Vec::new(),
             lines,
         },
+        lineage,
     })
 }
 
-fn begin_branch(
-    run: &Run,
-    reign: u64,
-    timeline: Timeline,
-    base: Option<Step>,
-    oracle: &Oracle,
-) -> Result<()> {
-    let begun = Record::Rollback {
-        timeline,
-        base: base.unwrap_or_default(),
-    };
-    let mut records = vec![Record::Start { reign }, begun];
-    if base.is_none_or(|base| base == Step(0)) {
-        let initial = oracle.task.initial_weights();
-        let chain = chain_line(&digests(&initial, oracle));
-        records.push(Record::Initial { timeline, chain });
-    }
-    run.append(&records)?;
-    run.sync_ledger().map(drop)
-}
-
 impl Store {
-    pub(super) fn map(&self) -> MapNumber {
-        self.map
+    pub(super) fn branch(&self) -> Branch {
+        self.branch
+    }
+
+    /// The version whose checkpoint is being written.
+    pub(super) fn writing(&self) -> Option<Step> {
+        self.save.as_ref().map(|open| open.step)
+    }
+
+    /// The records that follow in the ledger are the branch's.
+    pub(super) fn keep_branch(&mut self, branch: Branch, task: &Task) -> Result<()> {
+        self.run.set_branch(branch.timeline, &branch)?;
+        self.save = None;
+        self.branch = branch;
+        self.lines = self.lines.min(branch.base.next());
+        self.backlog.extend(lineage::beginning(branch, task));
+        // A ledger that cannot be written now has these lines first once it can.
+        let _ = self.write_ledger();
+        Ok(())
+    }
+
+    pub(super) fn keep_views(&self, views: Vec<SliceView>) -> Result<()> {
+        let views = views.into_iter().map(|view| (view.slice, view));
+        self.run.set_views(&views.collect::<BTreeMap<_, _>>())
+    }
+
+    /// Tensors of blocks as they were at the base of a branch, weights first, or why there are none.
+    pub(super) fn read(
+        &self,
+        branch: Branch,
+        blocks: Range<usize>,
+        task: &Task,
+    ) -> std::result::Result<Vec<Vec<f32>>, String> {
+        let found = self
+            .run
+            .at(branch.base)
+            .map_err(|error| error.to_string())?;
+        match found {
+            Some(restored) => {
+                let loaded = restored.load(blocks).map_err(|error| error.to_string())?;
+                Ok(loaded.into_iter().map(|(_, values)| values).collect())
+            }
+            None if branch.base == Step(0) => {
+                let values = task.layout.values(blocks);
+                let zeros = vec![vec![0.0; values.len()]; task.rule.optimizer.moments().len()];
+                let weights = task.initial_weights()[values].to_vec();
+                Ok(std::iter::once(weights).chain(zeros).collect())
+            }
+            None => Err(format!(
+                "no good checkpoint of step {} is left",
+                branch.base
+            )),
+        }
     }
 
     /// Writes a slice's part of a cut.
-    pub(super) fn write(&mut self, part: &Part, task: &Task, rules: &Rules) -> Result<()> {
+    pub(super) fn write(&mut self, part: &Part, task: &Task) -> Result<()> {
+        let slices = task.slices(self.branch.shards);
         let step = part.step;
         if self.save.as_ref().is_some_and(|open| open.step != step) {
             self.save = None;
@@ -189,9 +234,9 @@ impl Store {
         if self.save.is_none() {
             let set = Set {
                 step,
-                timeline: self.timeline,
-                map: self.map,
-                slices: rules.slices,
+                timeline: self.branch.timeline,
+                map: self.branch.map,
+                slices,
                 layout: (*task.layout).clone(),
                 tensors: 1 + task.rule.optimizer.moments().len(),
             };
@@ -212,7 +257,7 @@ impl Store {
             .collect();
         open.save.write_slice(&SliceImage {
             slice: part.slice,
-            blocks: rules.slices.range(part.slice),
+            blocks: slices.range(part.slice),
             tensors: &tensors,
         })?;
         open.digests.insert(part.slice, part.digests.clone());

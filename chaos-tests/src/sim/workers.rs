@@ -12,7 +12,7 @@ use resilin_learn::kernel::{BlockHasher, Which, score_range};
 
 use super::events::{Chore, End, Happening, Packet, Role};
 use super::host::Host;
-use super::{Checked, Sim, bugs};
+use super::{Checked, Sim, bugs, processes};
 
 impl Sim<'_> {
     /// A worker's process; `name` is another's if its host was copied.
@@ -84,6 +84,7 @@ impl Sim<'_> {
                 let wanted = match role {
                     Role::Control => host.control.is_none(),
                     Role::Data(slice) => host.data.get(&slice) == Some(&None),
+                    Role::Votes(_) | Role::Mirror(_) | Role::Store(_) => false,
                 };
                 if wanted {
                     self.dial(id, role);
@@ -201,6 +202,7 @@ impl Sim<'_> {
                 host.data.insert(slice, None);
                 Event::SliceDown(slice)
             }
+            Role::Votes(_) | Role::Mirror(_) | Role::Store(_) => return Ok(()),
         };
         self.redial_later(id, role);
         self.worker(id, event)
@@ -215,30 +217,35 @@ impl Sim<'_> {
                 if let Some(link) = host.control {
                     let again = self.bug_in_report(&says);
                     for says in [Some(says), again].into_iter().flatten() {
-                        self.send(link, End::Coordinator, Packet::Said(says));
+                        self.send(link, End::Listener, Packet::Said(says));
                     }
                 }
             }
             Effect::Rejoin => {
                 if let Some(link) = host.control.take() {
-                    self.close(link, End::Worker);
+                    self.close(link, End::Dialler);
                 }
                 self.redial_later(id, Role::Control);
             }
-            Effect::Layout(_) => unreachable!("a coordinator's life has one layout"),
+            Effect::Layout(slices) => {
+                host.slices = slices;
+                host.weights.clear();
+            }
             Effect::Dial(view) => {
+                host.servers
+                    .insert(view.slice, processes::at(&view.address));
                 host.data.insert(view.slice, None);
                 self.dial(id, Role::Data(view.slice));
             }
             Effect::Hangup(slice) => {
                 if let Some(Some(link)) = host.data.remove(&slice) {
-                    self.close(link, End::Worker);
+                    self.close(link, End::Dialler);
                 }
             }
             Effect::Ask(slice, asks) => {
                 let WorkerAsks::Pull { .. } = asks;
                 if let Some(Some(link)) = host.data.get(&slice).copied() {
-                    self.send(link, End::Coordinator, Packet::Asked(asks));
+                    self.send(link, End::Listener, Packet::Asked(asks));
                 }
             }
             Effect::Push {
@@ -327,9 +334,9 @@ impl Sim<'_> {
             return;
         };
         let layout = &self.oracle.task.layout;
-        let range = layout.values(self.rules.slices.range(slice));
+        let range = layout.values(host.slices.range(slice));
         let values = Arc::new(host.tensors[&push.tensor][range].to_vec());
-        self.send(link, End::Coordinator, Packet::Pushed(push, values));
+        self.send(link, End::Listener, Packet::Pushed(push, values));
     }
 
     fn compute(&mut self, id: u32, timeline: Timeline, step: Step, nodes: &[Node]) {
@@ -357,7 +364,7 @@ impl Sim<'_> {
     pub(super) fn end_worker(&mut self, id: u32) {
         if let Some(host) = self.hosts.remove(&id) {
             for link in host.links() {
-                self.close(link, End::Worker);
+                self.close(link, End::Dialler);
             }
         }
     }

@@ -1,9 +1,18 @@
 //! The command line.
 
-pub(crate) const USAGE: &str = "usage: fuzz [--from SEED] [--seeds COUNT]\n       \
-     fuzz --seed SEED [--keep I,J,...] [--trace | --shrink]";
+use resilin_chaos::replay::Home;
+
+pub(crate) const USAGE: &str = "usage: fuzz [--hosts] [--from SEED] [--seeds COUNT]\n       \
+     fuzz [--hosts] --seed SEED [--keep I,J,...] [--trace | --shrink]";
 
 /// What is wanted.
+pub(crate) struct Wanted {
+    /// Where slices live.
+    pub(crate) home: Home,
+    pub(crate) task: Task,
+}
+
+/// What is to be done.
 pub(crate) enum Task {
     Many { from: u64, seeds: u64 },
     One { seed: u64, keep: Option<Vec<usize>> },
@@ -14,6 +23,7 @@ pub(crate) enum Task {
 /// What was given.
 #[derive(Default)]
 pub(crate) struct Arguments {
+    home: Home,
     from: Option<u64>,
     seeds: Option<u64>,
     seed: Option<u64>,
@@ -23,7 +33,7 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    pub(crate) fn parse(mut words: impl Iterator<Item = String>) -> Result<Task, String> {
+    pub(crate) fn parse(mut words: impl Iterator<Item = String>) -> Result<Wanted, String> {
         let mut given = Self::default();
         while let Some(word) = words.next() {
             let mut value = || words.next().ok_or_else(|| format!("{word} wants a value"));
@@ -32,12 +42,14 @@ impl Arguments {
                 "--seeds" => given.seeds = Some(number(&value()?)?),
                 "--seed" => given.seed = Some(number(&value()?)?),
                 "--keep" => given.keep = Some(list(&value()?)?),
+                "--hosts" => given.home = Home::Hosts,
                 "--trace" => given.trace = true,
                 "--shrink" => given.shrink = true,
                 _ => return Err(format!("`{word}` is unknown")),
             }
         }
-        given.task()
+        let home = given.home;
+        given.task().map(|task| Wanted { home, task })
     }
 
     fn task(self) -> Result<Task, String> {

@@ -7,31 +7,31 @@ mod many;
 use std::process::ExitCode;
 
 use resilin_chaos::invariants::Violation;
-use resilin_chaos::replay::Seeds;
+use resilin_chaos::replay::{Home, Seeds};
 use resilin_chaos::schedule::Schedule;
 use resilin_chaos::shrink::shrink;
 
-use arguments::{Arguments, Task};
+use arguments::{Arguments, Task, Wanted};
 
 fn main() -> ExitCode {
-    let task = match Arguments::parse(std::env::args().skip(1)) {
-        Ok(task) => task,
+    let Wanted { home, task } = match Arguments::parse(std::env::args().skip(1)) {
+        Ok(wanted) => wanted,
         Err(problem) => {
             eprintln!("error: {problem}\n{}", arguments::USAGE);
             return ExitCode::from(2);
         }
     };
     match task {
-        Task::Many { from, seeds } => many::run(from, seeds),
-        Task::One { seed, keep } => one(&kept(seed, keep)),
-        Task::Trace { seed, keep } => trace(&kept(seed, keep)),
-        Task::Shrink { seed } => shrink_seed(seed),
+        Task::Many { from, seeds } => many::run(home, from, seeds),
+        Task::One { seed, keep } => one(home, &kept(home, seed, keep)),
+        Task::Trace { seed, keep } => trace(home, &kept(home, seed, keep)),
+        Task::Shrink { seed } => shrink_seed(home, seed),
     }
 }
 
 /// The seed's schedule, or some of its faults.
-fn kept(seed: u64, keep: Option<Vec<usize>>) -> Schedule {
-    let mut schedule = Schedule::random(seed);
+fn kept(home: Home, seed: u64, keep: Option<Vec<usize>>) -> Schedule {
+    let mut schedule = home.schedule(seed);
     if let Some(keep) = keep {
         let faults = keep.iter().filter_map(|index| schedule.faults.get(*index));
         schedule.faults = faults.copied().collect();
@@ -39,8 +39,8 @@ fn kept(seed: u64, keep: Option<Vec<usize>>) -> Schedule {
     schedule
 }
 
-fn one(schedule: &Schedule) -> ExitCode {
-    match Seeds::default().verdict(schedule) {
+fn one(home: Home, schedule: &Schedule) -> ExitCode {
+    match Seeds::of(home).verdict(schedule) {
         Ok(ended) => {
             println!(
                 "{:?} after {}: {:?}",
@@ -52,8 +52,8 @@ fn one(schedule: &Schedule) -> ExitCode {
     }
 }
 
-fn trace(schedule: &Schedule) -> ExitCode {
-    match Seeds::default().trace(schedule) {
+fn trace(home: Home, schedule: &Schedule) -> ExitCode {
+    match Seeds::of(home).trace(schedule) {
         Ok(_) => ExitCode::SUCCESS,
         Err(violation) => fail(&violation),
     }
@@ -65,9 +65,9 @@ fn fail(violation: &Violation) -> ExitCode {
 }
 
 /// Leaves out every fault without which the seed still breaks the same invariant.
-fn shrink_seed(seed: u64) -> ExitCode {
-    let mut seeds = Seeds::default();
-    let whole = Schedule::random(seed);
+fn shrink_seed(home: Home, seed: u64) -> ExitCode {
+    let mut seeds = Seeds::of(home);
+    let whole = home.schedule(seed);
     let Err(first) = seeds.verdict(&whole) else {
         println!("seed {seed} keeps every invariant; there is nothing to shrink");
         return ExitCode::SUCCESS;
@@ -76,7 +76,7 @@ fn shrink_seed(seed: u64) -> ExitCode {
     std::panic::set_hook(Box::new(|_| ()));
     let all: Vec<usize> = (0..whole.faults.len()).collect();
     let left = shrink(&all, |keep| {
-        let schedule = kept(seed, Some(keep.to_vec()));
+        let schedule = kept(home, seed, Some(keep.to_vec()));
         seeds.verdict(&schedule).is_err_and(|v| v.id == first.id)
     });
     println!("{} of {} faults are needed:", left.len(), all.len());
@@ -85,9 +85,6 @@ fn shrink_seed(seed: u64) -> ExitCode {
         println!("  {index}: {when:?} {fault:?}");
     }
     let indices: Vec<String> = left.iter().map(usize::to_string).collect();
-    println!(
-        "again: cargo run -p resilin-chaos --bin fuzz -- --seed {seed} --keep {}",
-        indices.join(",")
-    );
+    println!("{} --keep {}", home.replay(seed), indices.join(","));
     fail(&first)
 }

@@ -8,11 +8,10 @@ use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use resilin_chaos::invariants::Violation;
-use resilin_chaos::replay::{Seeds, replay};
-use resilin_chaos::schedule::Schedule;
+use resilin_chaos::replay::{Home, Seeds};
 
 /// Runs seeds until one fails.
-pub(crate) fn run(from: u64, seeds: u64) -> ExitCode {
+pub(crate) fn run(home: Home, from: u64, seeds: u64) -> ExitCode {
     let threads = thread::available_parallelism().map_or(1, usize::from);
     let end = from.saturating_add(seeds);
     let (next, events) = (AtomicU64::new(from), AtomicU64::new(0));
@@ -24,13 +23,13 @@ pub(crate) fn run(from: u64, seeds: u64) -> ExitCode {
     std::panic::set_hook(Box::new(|_| ()));
     let began = Instant::now();
     let work = || {
-        let mut mine = Seeds::default();
+        let mut mine = Seeds::of(home);
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
             if seed >= end {
                 return;
             }
-            match mine.verdict(&Schedule::random(seed)) {
+            match mine.verdict(&home.schedule(seed)) {
                 Ok(ended) => {
                     events.fetch_add(ended.stats.events, Ordering::Relaxed);
                     bar.inc(1);
@@ -50,7 +49,10 @@ pub(crate) fn run(from: u64, seeds: u64) -> ExitCode {
     bar.finish_and_clear();
     let failed = failed.into_inner().expect("panics are caught");
     if let Some((seed, violation)) = failed {
-        eprintln!("{violation}\n{}\nfewer faults: add --shrink", replay(seed));
+        eprintln!(
+            "{violation}\n{}\nfewer faults: add --shrink",
+            home.replay(seed)
+        );
         return ExitCode::FAILURE;
     }
     let seconds = began.elapsed().as_secs_f64();

@@ -1,11 +1,10 @@
 //! Deaths of processes.
 
-use resilin_core::LinkId;
 use resilin_core::machine::worker;
 use resilin_core::time::Span;
 
 use super::{Death, choose};
-use crate::sim::events::{End, Happening};
+use crate::sim::events::{Happening, Party};
 use crate::sim::host::Host;
 use crate::sim::{Checked, Sim};
 
@@ -46,12 +45,18 @@ impl Sim<'_> {
             return;
         };
         self.stats.kills += 1;
-        let host = self.hosts.remove(&id).expect("just picked");
-        for link in host.links() {
+        self.hosts.remove(&id).expect("just picked");
+        self.drop_links(Party::Worker(id), death);
+    }
+
+    /// A process is gone with its ends of links.
+    pub(in crate::sim) fn drop_links(&mut self, party: Party, death: Death) {
+        for (link, end) in self.links_of(party) {
             match death {
                 Death::Killed => self.reset(link),
-                Death::Vanished | Death::PowerCut => self.vanish(link),
+                Death::Vanished | Death::PowerCut => {}
             }
+            self.forget_end(link, end);
         }
     }
 
@@ -62,11 +67,7 @@ impl Sim<'_> {
         }
         self.stats.crashes += 1;
         self.end_coordinator(death);
-        let links: Vec<LinkId> = self.links.keys().copied().collect();
-        for link in links {
-            self.reset(link);
-            self.forget_end(link, End::Coordinator);
-        }
+        self.drop_links(Party::Coordinator, Death::Killed);
         self.queue.push(self.now + down, Happening::Restart);
     }
 
@@ -95,6 +96,11 @@ impl Sim<'_> {
         for id in ids {
             let lost = self.now + down + self.micros(0, 200_000);
             self.hosts.get_mut(&id).expect("just listed").lost = lost;
+        }
+        let ids: Vec<u32> = self.processes.keys().copied().collect();
+        for id in ids {
+            let lost = self.now + down + self.micros(0, 200_000);
+            self.processes.get_mut(&id).expect("just listed").lost = lost;
         }
     }
 }
