@@ -35,6 +35,16 @@ pub(super) enum End {
     Listener,
 }
 
+impl End {
+    /// The opposite one.
+    pub(super) fn other(self) -> Self {
+        match self {
+            Self::Dialler => Self::Listener,
+            Self::Listener => Self::Dialler,
+        }
+    }
+}
+
 /// What a link is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Role {

@@ -1,6 +1,5 @@
-//! Links: ordered, with latency, and broken at different times for their two ends. In bad weather
-//! messages are lost, doubled, overtaken or late, which is more than real links do: whatever a
-//! broken link and a new one can make of a conversation is among it.
+//! Links: ordered, with latency, and broken at different times for their two ends. Bad weather does
+//! more than real links do: whatever a broken link and a new one can make of a conversation.
 
 use resilin_core::machine::{fleet, shard, worker};
 use resilin_core::time::{Span, Time};
@@ -18,13 +17,13 @@ pub(super) struct Link {
     pub(super) role: Role,
     dialler_open: bool,
     listener_open: bool,
-    /// Broken: what is under way is lost.
+    /// What is under way is lost.
     reset: bool,
     to_dialler: Time,
     to_listener: Time,
     /// The next message is damaged on its way, at a place that the number draws.
     corrupt: Option<u32>,
-    /// Messages take that much longer, until then.
+    /// Messages take that much longer until then.
     slow: (Span, Time),
 }
 
@@ -54,13 +53,6 @@ impl Link {
             End::Dialler => self.dialler,
             End::Listener => self.listener,
         }
-    }
-}
-
-fn other(end: End) -> End {
-    match end {
-        End::Dialler => End::Listener,
-        End::Listener => End::Dialler,
     }
 }
 
@@ -130,7 +122,7 @@ impl Sim<'_> {
         let Some(state) = self.links.get_mut(&link) else {
             return;
         };
-        if state.reset || !*state.open(other(to)) {
+        if state.reset || !*state.open(to.other()) {
             return;
         }
         let weather = match packet {
@@ -181,7 +173,7 @@ impl Sim<'_> {
         let state = &self.links[&link];
         let (more, until) = state.slow;
         let slow = if self.now < until { more } else { Span::ZERO };
-        let (from, to) = (state.party(other(to)), state.party(to));
+        let (from, to) = (state.party(to.other()), state.party(to));
         let mute = self.silence(from).map(|(_, mute)| mute);
         let deaf = self.silence(to).map(|(deaf, _)| deaf);
         let apart = self.apart.get(&(from.min(to), from.max(to))).copied();
@@ -208,7 +200,7 @@ impl Sim<'_> {
 
     /// One end closes the link; the other learns it after all that was sent.
     pub(super) fn close(&mut self, link: LinkId, end: End) {
-        self.send(link, other(end), Packet::Closed);
+        self.send(link, end.other(), Packet::Closed);
         if let Some(state) = self.links.get_mut(&link) {
             *state.open(end) = false;
         }

@@ -52,6 +52,17 @@ impl Job {
         }
     }
 
+    /// What a slice had of the open step may be lost with its primary, and whoever sent it may be
+    /// gone: somebody holds every partition from this step on again.
+    pub(super) fn reopen_leases(&mut self) {
+        let (low, given) = (self.low(), self.now);
+        for held in self.leases.values_mut() {
+            if let Some(first) = held.first_mut().filter(|lease| low < lease.from) {
+                (first.from, first.given) = (low, given);
+            }
+        }
+    }
+
     /// Takes a lost member's leases away: a later holder's begins earlier instead.
     pub(super) fn orphan(&mut self, lost: Incarnation) {
         let partitions: Vec<PartitionId> = self

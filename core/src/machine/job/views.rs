@@ -219,6 +219,7 @@ impl Job {
         (state.resting, state.voted) = (false, false);
         let step = state.step;
         self.hosting.fresh.insert(slice);
+        self.reopen_leases();
         effects.push(Effect::Saver(saver::Event::Promoted(slice, step)));
     }
 

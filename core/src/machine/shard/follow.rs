@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::backup::{Backup, Kept, UNAPPLIED};
 use super::record::{Pledge, Summed};
 use super::view::Left;
-use super::{Effect, Follower, Phase, Role, Shard};
+use super::{Effect, Follower, Phase, RECORDS, Role, Shard};
 use crate::id::{SliceId, Step, Tensor, View};
 use crate::message::ReplicaSays;
 use crate::vote::{Action, Decision, Flags, Vote, decide};
@@ -173,13 +173,15 @@ impl Shard {
         }
     }
 
-    /// The version that it can make of what it has, as far as it may promise; `None` without a copy.
+    /// The version that it can make of what it has, as far as it may promise: what it acknowledged it
+    /// can apply and record at once when it is promoted. `None` without a copy.
     fn has(&self) -> Option<Step> {
         let Role::Backup(backup) = &self.role else {
             return None;
         };
         let mut has = self.step;
-        let most = Step(has.0 + UNAPPLIED);
+        let room = RECORDS.saturating_sub(self.records.len()) as u64;
+        let most = Step(has.0 + UNAPPLIED.min(room));
         let complete = |step| backup.kept.get(&step).and_then(|kept| self.decided(kept));
         while has < most && complete(has).is_some() {
             has = has.next();

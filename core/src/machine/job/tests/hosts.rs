@@ -1,5 +1,6 @@
 //! Slices in hosts: the first placement, promotion, new backups, rollback.
 
+use super::super::leases::Held;
 use super::*;
 use crate::View;
 use crate::machine::fleet::HostNews;
@@ -329,6 +330,25 @@ fn a_reset_link_promotes_the_backup_in_sync_at_once() {
             (2, plan)
         ]
     );
+}
+
+#[test]
+fn what_only_a_lost_primary_had_of_the_open_step_is_asked_for_again() {
+    let mut hosted = Hosted::in_sync();
+    hosted.bench.join(2);
+    hosted.commit(0);
+    let low = hosted.bench.job.low().0;
+    let all: Vec<u32> = (0..hosted.bench.job.rules.tree.partitions()).collect();
+    (0..2).for_each(|slice| drop(hosted.bench.progress(slice, low, &all)));
+    hosted.bench.down(2);
+    let unheld = |hosted: &Hosted| {
+        let held = hosted.bench.job.leases.values();
+        let covers = |held: &&Vec<_>| !held.iter().any(|lease: &Held| lease.covers(Step(low)));
+        held.filter(covers).count()
+    };
+    assert!(unheld(&hosted) > 0, "every slice had what worker 2 sent");
+    hosted.unlinked(1);
+    assert_eq!(unheld(&hosted), 0, "the promoted backup has nothing of it");
 }
 
 #[test]
