@@ -121,6 +121,25 @@ fn a_killed_shard_without_a_copy_is_replayed_from_the_checkpoint() {
 }
 
 #[test]
+fn drained_shard_processes_hand_over_and_are_replaced() {
+    let scene = Scene::new(&job(0));
+    let (chain, _) = scene.reference();
+    let train = train(&scene);
+    let before = scene.until("all slices are served", |status| {
+        settled(status, 3, 0) && status.job.step.0 >= 30
+    });
+    let old: BTreeSet<_> = before.job.hosts.iter().map(|h| h.incarnation).collect();
+    signal(first_primary(&before), Signal::TERM);
+    scene.until("another process takes its place", |status| {
+        let new = status.job.hosts.iter().map(|host| host.incarnation);
+        let hosts: BTreeSet<_> = new.collect();
+        settled(status, 3, 0) && hosts.len() == 3 && hosts != old
+    });
+    assert_reference(&scene, train, &chain);
+    assert_eq!(redone(&scene), 0);
+}
+
+#[test]
 fn a_killed_coordinator_loses_no_step_and_no_worker() {
     let scene = Scene::new(&job(0));
     let (chain, _) = scene.reference();

@@ -54,6 +54,8 @@ struct Supervisor<F> {
     shards: BTreeMap<u32, Child>,
     /// Shard processes that shall run.
     shards_wanted: usize,
+    /// No shard is started until a look says that the run goes on.
+    shards_held: bool,
     location: Option<Location>,
     look: Look,
     wanted: u32,
@@ -81,6 +83,7 @@ impl<F: FnMut(Happening)> Supervisor<F> {
         Self {
             shards: BTreeMap::new(),
             shards_wanted: options.shard_processes.into(),
+            shards_held: false,
             options,
             on,
             budget,
@@ -161,7 +164,7 @@ impl<F: FnMut(Happening)> Supervisor<F> {
             return Ok(());
         }
         // A stop needs them too: without all slices nothing is saved.
-        while self.shards.len() < self.shards_wanted {
+        while !self.shards_held && self.shards.len() < self.shards_wanted {
             let mut arguments = self.options.shard.clone();
             arguments.extend(["--join".into(), join.clone()]);
             let child = self.start(Role::Shard, arguments)?;
@@ -285,6 +288,8 @@ impl<F: FnMut(Happening)> Supervisor<F> {
         self.wanted = status.job.wanted;
         self.seen_wanted = Some(status.job.wanted);
         self.room = STARTS_PER_LOOK;
+        // Nobody is wanted any more once the run is over.
+        self.shards_held &= status.job.wanted == 0;
         self.dismiss(&status);
         (self.on)(Happening::Status(Box::new(status)));
     }

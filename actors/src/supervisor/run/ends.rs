@@ -115,8 +115,12 @@ impl<F: FnMut(Happening)> Supervisor<F> {
     pub(super) fn shard_gone(&mut self, end: &words::End) {
         self.shards.remove(&end.pid);
         match end.status.code() {
-            // It was released, or the run is over: nobody takes its place.
-            Some(0) => self.shards_wanted = self.shards_wanted.saturating_sub(1),
+            // Drained, or released at the end of the run: the next look says whether another one
+            // shall take its place.
+            Some(0) => {
+                self.look.forget();
+                self.shards_held = true;
+            }
             // What is refused once is refused again.
             Some(2 | 3) => {
                 self.failed(end);
