@@ -52,6 +52,7 @@ impl Sim<'_> {
         let mut effects = Vec::new();
         if let Some(coordinator) = self.coordinator.as_mut() {
             coordinator.fleet.step(now, event, &mut effects);
+            coordinator.fleet.check_invariants();
         }
         for effect in effects {
             match effect {
@@ -87,6 +88,7 @@ impl Sim<'_> {
         let mut effects = Vec::new();
         if let Some(coordinator) = self.coordinator.as_mut() {
             coordinator.job.step(now, event, &mut effects);
+            coordinator.job.check_invariants();
         }
         for effect in effects {
             self.tell_of("job    ->", &effect);
