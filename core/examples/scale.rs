@@ -204,6 +204,7 @@ impl Bench {
             resting: false,
             voted: false,
             behind: None,
+            kept: step.next(),
         }));
     }
 }

@@ -20,6 +20,15 @@ pub(super) struct Held {
 }
 
 impl Held {
+    fn of(&self, partition: PartitionId) -> Lease {
+        let Self { from, until, .. } = *self;
+        Lease {
+            partition,
+            from,
+            until,
+        }
+    }
+
     /// Whether the lease covers the step.
     pub(super) fn covers(&self, step: Step) -> bool {
         self.from <= step && self.until.is_none_or(|until| step < until)
@@ -141,10 +150,7 @@ impl Job {
             self.counters.members.reassigned += moved;
             effects.push(Effect::Tell(Fact::Moved { leases: moved }));
         }
-        let everybody: Vec<Incarnation> = self.members.keys().copied().collect();
-        for member in everybody {
-            self.assign(member, effects);
-        }
+        self.assign_all(effects);
     }
 
     fn problem(&self) -> Problem {
@@ -178,6 +184,29 @@ impl Job {
 
     /// Tells a member all that it holds.
     pub(super) fn assign(&self, member: Incarnation, effects: &mut Vec<Effect>) {
+        let all = self.leases.iter();
+        let held = all.flat_map(|(partition, held)| held.iter().map(|lease| (*partition, lease)));
+        let held = held.filter(|(_, lease)| lease.holder == member);
+        let leases = held.map(|(partition, lease)| lease.of(partition)).collect();
+        self.assign_leases(member, leases, effects);
+    }
+
+    /// Tells everybody; looks at each lease once, and not once for each member.
+    pub(super) fn assign_all(&self, effects: &mut Vec<Effect>) {
+        let mut held: BTreeMap<Incarnation, Vec<Lease>> = BTreeMap::new();
+        for (partition, leases) in &self.leases {
+            for lease in leases {
+                let of = held.entry(lease.holder).or_default();
+                of.push(lease.of(*partition));
+            }
+        }
+        for member in self.members.keys() {
+            let leases = held.remove(member).unwrap_or_default();
+            self.assign_leases(*member, leases, effects);
+        }
+    }
+
+    fn assign_leases(&self, member: Incarnation, leases: Vec<Lease>, effects: &mut Vec<Effect>) {
         let Some(state) = self.members.get(&member) else {
             return;
         };
@@ -186,21 +215,12 @@ impl Job {
         if joining || self.is_unserved() || !self.may_plan() {
             return;
         }
-        let leases = self.leases.iter().flat_map(|(partition, held)| {
-            held.iter()
-                .filter(|lease| lease.holder == member)
-                .map(|lease| Lease {
-                    partition: *partition,
-                    from: lease.from,
-                    until: lease.until,
-                })
-        });
         let assignment = Assignment {
             generation: self.generation,
             timeline: self.branch.timeline,
             map: self.branch.map,
             views: self.views.clone(),
-            leases: leases.collect(),
+            leases,
             audits: self.audits_of(member),
         };
         effects.push(Effect::Say(member, CoordinatorSays::Assign(assignment)));

@@ -247,10 +247,7 @@ impl Job {
         for host in hosts {
             self.serve(host, effects);
         }
-        let members: Vec<Incarnation> = self.members.keys().copied().collect();
-        for member in members {
-            self.assign(member, effects);
-        }
+        self.assign_all(effects);
     }
 
     /// Lets go whoever wants to leave and has nothing that is wanted.
