@@ -118,7 +118,7 @@ mod tests {
         );
         assert_eq!(
             line(&["resilin", "scale", "many"]),
-            "invalid value 'many' for '<N>': invalid digit found in string; see --help"
+            "invalid value 'many' for '[N]': invalid digit found in string; see --help"
         );
     }
 }
