@@ -164,11 +164,12 @@ fn a_killed_coordinator_loses_no_step_and_no_worker() {
 
 #[test]
 fn shards_are_dealt_anew_while_the_run_goes_on() {
-    let scene = Scene::new(&job(0));
+    // A version is dealt anew once no earlier one is being written: there are steps enough for that.
+    let scene = Scene::new(&job(0).replace("steps = 300", "steps = 1500"));
     let (chain, _) = scene.reference();
     let train = train(&scene);
     scene.until_step(10);
-    for (shards, at) in [(5, "120"), (2, "200")] {
+    for (shards, at) in [(5, "120"), (2, "400")] {
         let wanted = shards.to_string();
         assert_success(&scene.run(&["scale", "--shards", &wanted, "--at", at]));
         scene.until("the parameters are dealt anew", |status| {
