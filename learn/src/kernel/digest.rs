@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 use sha2::{Digest as _, Sha256};
 
-use super::sum::canonical;
+use super::sum::{all_finite, canonical};
 
 /// A 32-byte digest.
 pub type Digest = [u8; 32];
@@ -32,6 +32,10 @@ impl Default for BlockHasher {
 impl BlockHasher {
     /// BLAKE3 of the values.
     pub fn digest(&mut self, values: &[f32]) -> Digest {
+        if cfg!(target_endian = "little") && all_finite(values) {
+            // The values' bytes as they lie in memory are what is hashed.
+            return *blake3::hash(bytemuck::cast_slice(values)).as_bytes();
+        }
         let mut hasher = blake3::Hasher::new();
         for part in values.chunks(VALUES) {
             hasher.update(encode(part, &mut self.bytes));
@@ -104,9 +108,11 @@ mod tests {
     fn every_nan_has_one_digest() {
         let mut hasher = BlockHasher::default();
         let odd = f32::from_bits(0xffc0_1234);
+        let usual = f32::from_bits(0x7fc0_0000);
+        assert_eq!(hasher.digest(&[odd]), hasher.digest(&[usual]));
         assert_eq!(
-            hasher.digest(&[odd]),
-            hasher.digest(&[f32::from_bits(0x7fc0_0000)])
+            hasher.digest(&[usual]),
+            *blake3::hash(&0x7fc0_0000u32.to_le_bytes()).as_bytes()
         );
     }
 }

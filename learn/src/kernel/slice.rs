@@ -1,8 +1,8 @@
 //! The arithmetic of one slice: sums arrive, weights of the next step leave.
 //!
 //! `combine` makes the gradient of the open step and what a vote needs; `apply` or `skip` makes the
-//! next version. Each pass works block by block, so that a block is summed, measured, updated and
-//! hashed while it is in cache. Two versions of the weights live; moments are updated in place.
+//! next version. Each pass works in tiles, so that values are summed, measured and updated while
+//! they are in the first-level cache. Two versions of the weights live; moments are updated in place.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,12 +13,16 @@ use resilin_core::tree::{Node, PartitionSet, Tree};
 
 use super::digest::{BlockHasher, Digest};
 use super::pinned::PinnedSlice;
-use super::sum::{TreeSum, all_finite, sum_of_squares};
+use super::sum::{Squares, TreeSum, all_finite};
 use super::versions::Versions;
 use crate::optimizer::{Update, UpdateRule, divide};
 
 /// Name of the weights among a slice's tensors; the others are the optimizer's moments.
 pub const WEIGHTS: &str = "weights";
+
+/// Values worked on at a time: a tile of each vector of a pass fits the first-level cache. A
+/// multiple of 16, as [`Squares`] needs.
+const TILE: usize = 2048;
 
 /// What a slice is.
 #[derive(Clone)]
@@ -187,10 +191,7 @@ impl SliceKernel {
             non_finite: Vec::new(),
         };
         for index in 0..self.blocks.len() {
-            let block = span(&self.blocks[index]);
-            self.sum
-                .run(nodes, block.start, &mut self.gradient[block.clone()]);
-            let (squares, finite) = self.prepare(index, weight as f32);
+            let (squares, finite) = self.combine_block(index, nodes, weight as f32);
             stats.squares.push(squares);
             if !finite {
                 let block = self.plan.blocks.start + index;
@@ -224,25 +225,37 @@ impl SliceKernel {
         self.combined = Some(step);
     }
 
-    /// Turns the sums of a block into gradients; their sum of squares, and whether all are finite.
-    fn prepare(&mut self, index: usize, weight: f32) -> (f64, bool) {
+    /// Sums a block and turns the sums into gradients; their sum of squares, and whether all are
+    /// finite.
+    fn combine_block(
+        &mut self,
+        index: usize,
+        nodes: &[(Node, &[f32])],
+        weight: f32,
+    ) -> (f64, bool) {
         let weights = self.versions.newest();
-        let mut squares = 0.0;
+        let mut total = 0.0;
         let mut finite = true;
         for (role, run) in &self.blocks[index] {
-            match role {
-                Role::Trained => {
-                    let preparation = &self.plan.rule.preparation;
-                    preparation.apply(weight, weights, &mut self.gradient, run.clone());
-                    squares += sum_of_squares(&self.gradient[run.clone()]);
-                }
-                Role::Buffer => {
-                    divide(weight, &mut self.gradient[run.clone()]);
-                    finite &= all_finite(&self.gradient[run.clone()]);
+            let mut squares = Squares::default();
+            for tile in tiles(run) {
+                let gradient = &mut self.gradient;
+                self.sum.run(nodes, tile.start, &mut gradient[tile.clone()]);
+                match role {
+                    Role::Trained => {
+                        let preparation = &self.plan.rule.preparation;
+                        preparation.apply(weight, weights, gradient, tile.clone());
+                        squares.add(&gradient[tile]);
+                    }
+                    Role::Buffer => {
+                        divide(weight, &mut gradient[tile.clone()]);
+                        finite &= all_finite(&gradient[tile]);
+                    }
                 }
             }
+            total += squares.total();
         }
-        (squares, finite && squares.is_finite())
+        (total, finite && total.is_finite())
     }
 
     /// Applies the combined gradient, times `scale` (from clipping by norm), and makes the next
@@ -271,8 +284,8 @@ impl SliceKernel {
         let mut finite = true;
         versions.advance(|weights, next| {
             for (runs, digest) in blocks.iter().zip(digests.iter_mut()) {
-                for (role, range) in runs {
-                    let range = range.clone();
+                for (role, tile) in by_tile(runs) {
+                    let range = tile.clone();
                     match role {
                         Role::Buffer => next[range.clone()].copy_from_slice(&gradient[range]),
                         Role::Trained => optimizer.apply(Update {
@@ -286,11 +299,10 @@ impl SliceKernel {
                             moments,
                         }),
                     }
+                    finite &= all_finite(&next[tile.clone()]);
+                    finite &= moments.iter().all(|m| all_finite(&m[tile.clone()]));
                 }
-                let block = span(runs);
-                finite &= all_finite(&next[block.clone()]);
-                finite &= moments.iter().all(|m| all_finite(&m[block.clone()]));
-                *digest = hasher.digest(&next[block]);
+                *digest = hasher.digest(&next[span(runs)]);
             }
         });
         self.made(finite)
@@ -343,6 +355,20 @@ fn runs(layout: &Layout, block: usize, origin: usize) -> Vec<(Role, Range<usize>
         }
     }
     runs
+}
+
+/// A run cut into tiles.
+fn tiles(run: &Range<usize>) -> impl Iterator<Item = Range<usize>> {
+    let end = run.end;
+    run.clone()
+        .step_by(TILE)
+        .map(move |start| start..end.min(start + TILE))
+}
+
+/// The runs of a block, tile by tile.
+fn by_tile(runs: &[(Role, Range<usize>)]) -> impl Iterator<Item = (Role, Range<usize>)> {
+    runs.iter()
+        .flat_map(|(role, run)| tiles(run).map(|tile| (*role, tile)))
 }
 
 fn span(runs: &[(Role, Range<usize>)]) -> Range<usize> {

@@ -280,41 +280,55 @@ pub fn merges_after(top: Node, with_samples: &PartitionSet, leaf: PartitionId) -
 /// Sum of squares in 16 lanes, added pairwise in a fixed order: exact order, and fast enough to
 /// hide behind memory. f32 squares cannot overflow in f64, so the result is finite exactly if all
 /// values are.
-#[must_use]
-pub(super) fn sum_of_squares(values: &[f32]) -> f64 {
-    let mut lanes = [0.0f64; 16];
-    let mut chunks = values.chunks_exact(16);
-    for chunk in &mut chunks {
-        for (lane, v) in lanes.iter_mut().zip(chunk) {
+#[derive(Default)]
+pub(super) struct Squares([f64; 16]);
+
+impl Squares {
+    /// Adds the squares of the next values. All calls but the last bring a multiple of 16 values,
+    /// so that a value's lane does not depend on how they are cut.
+    pub(super) fn add(&mut self, values: &[f32]) {
+        let lanes = &mut self.0;
+        let (chunks, rest) = values.as_chunks::<16>();
+        for chunk in chunks {
+            for (lane, v) in lanes.iter_mut().zip(chunk) {
+                *lane += f64::from(*v) * f64::from(*v);
+            }
+        }
+        for (lane, v) in lanes.iter_mut().zip(rest) {
             *lane += f64::from(*v) * f64::from(*v);
         }
     }
-    for (lane, v) in lanes.iter_mut().zip(chunks.remainder()) {
-        *lane += f64::from(*v) * f64::from(*v);
-    }
-    let mut width = 8;
-    while width > 0 {
-        for i in 0..width {
-            lanes[i] += lanes[i + width];
+
+    /// The sum of all.
+    #[must_use]
+    pub(super) fn total(self) -> f64 {
+        let mut lanes = self.0;
+        let mut width = 8;
+        while width > 0 {
+            for i in 0..width {
+                lanes[i] += lanes[i + width];
+            }
+            width /= 2;
         }
-        width /= 2;
+        canonical_f64(lanes[0])
     }
-    canonical_f64(lanes[0])
 }
 
 /// Whether all values are finite.
 #[must_use]
 pub(super) fn all_finite(values: &[f32]) -> bool {
     const EXPONENT: u32 = 0x7f80_0000;
-    let mut chunks = values.chunks_exact(16);
-    let mut bad = 0u32;
-    for chunk in &mut chunks {
-        for v in chunk {
-            bad |= u32::from(v.to_bits() & EXPONENT == EXPONENT);
+    // One more than the lowest bit of a full exponent carries into the sign.
+    const CARRY: u32 = 0x0080_0000;
+    let mut lanes = [0u32; 16];
+    let (chunks, rest) = values.as_chunks::<16>();
+    for chunk in chunks {
+        for (lane, v) in lanes.iter_mut().zip(chunk) {
+            *lane |= (v.to_bits() & EXPONENT) + CARRY;
         }
     }
-    let rest = chunks.remainder().iter().all(|v| v.is_finite());
-    bad == 0 && rest
+    let carried = lanes.iter().fold(0, |all, lane| all | lane) >> 31;
+    carried == 0 && rest.iter().all(|v| v.is_finite())
 }
 
 /// One bit pattern for every NaN: payloads differ between processors.

@@ -2,7 +2,7 @@ use resilin_core::PartitionId;
 use resilin_core::random::{Key, Purpose, Stream};
 use resilin_core::tree::{Node, PartitionSet, Tree};
 
-use super::sum::{TreeSum, all_finite, merges_after, sum_of_squares, tree_sum_f64};
+use super::sum::{Squares, TreeSum, all_finite, merges_after, tree_sum_f64};
 
 /// Crosses the border of a tile.
 const LENGTH: usize = 1030;
@@ -199,6 +199,22 @@ fn an_overlap_is_found() {
     let root = Tree::new(2).root();
     let inputs: [(Node, &[f32]); 2] = [(root, &[1.0]), (Node::leaf(PartitionId(1)), &[1.0])];
     TreeSum::default().sum(root, &all, &inputs, &mut [0.0]);
+}
+
+fn sum_of_squares(values: &[f32]) -> f64 {
+    let mut squares = Squares::default();
+    squares.add(values);
+    squares.total()
+}
+
+#[test]
+fn squares_do_not_depend_on_how_values_are_cut() {
+    let values: Vec<f32> = (0..1000).map(|i| (i as f32 * 0.37).sin()).collect();
+    for tile in [16, 48, 512] {
+        let mut squares = Squares::default();
+        values.chunks(tile).for_each(|part| squares.add(part));
+        assert_eq!(squares.total(), sum_of_squares(&values), "tiles of {tile}");
+    }
 }
 
 #[test]

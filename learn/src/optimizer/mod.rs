@@ -40,6 +40,8 @@ pub trait Real:
     fn sqrt(self) -> Self;
     /// Neither NaN nor infinite.
     fn is_finite(self) -> bool;
+    /// `1 / self` if that is no rounding: `self` and it are normal powers of two.
+    fn exact_reciprocal(self) -> Option<Self>;
 }
 
 impl Real for f32 {
@@ -54,6 +56,12 @@ impl Real for f32 {
     fn is_finite(self) -> bool {
         Self::is_finite(self)
     }
+
+    fn exact_reciprocal(self) -> Option<Self> {
+        let power = |x: Self| x.is_normal() && x.to_bits() & 0x007f_ffff == 0;
+        let reciprocal = 1.0 / self;
+        (power(self) && power(reciprocal)).then_some(reciprocal)
+    }
 }
 
 impl Real for f64 {
@@ -67,6 +75,12 @@ impl Real for f64 {
 
     fn is_finite(self) -> bool {
         Self::is_finite(self)
+    }
+
+    fn exact_reciprocal(self) -> Option<Self> {
+        let power = |x: Self| x.is_normal() && x.to_bits() & 0x000f_ffff_ffff_ffff == 0;
+        let reciprocal = 1.0 / self;
+        (power(self) && power(reciprocal)).then_some(reciprocal)
     }
 }
 
