@@ -2,6 +2,7 @@
 //! worker that dies at any moment, by a model checker; and histories of a shard, by a checker of
 //! linearizability.
 
+mod happening; // messages and actions
 mod history; // what clients saw of one shard
 mod parts; // the processes: machines and their shells
 mod symbols; // arithmetic as symbols

@@ -7,7 +7,8 @@ use resilin_core::machine::shard::{Assigned, Event, Follower, Sync};
 use resilin_core::message::{ShardOrder, ShardReport, StepRecord};
 use resilin_core::{Incarnation, SliceId, Step, View};
 
-use super::world::{Checked, Happening, Plant, World};
+use super::plant::Plant;
+use super::world::{Checked, Happening, World};
 
 /// The durable view of a slice.
 pub(super) struct Slot {

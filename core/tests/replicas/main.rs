@@ -4,6 +4,7 @@
 mod arithmetic;
 mod coordinator;
 mod network;
+mod plant;
 mod replica;
 mod worker;
 mod world;
@@ -11,6 +12,7 @@ mod world;
 use std::ops::Range;
 
 use coordinator::Counts;
+use plant::Plant;
 use resilin_core::RunId;
 use resilin_core::job::NonFinite;
 use resilin_core::layout::SliceMap;
@@ -19,7 +21,7 @@ use resilin_core::sampling::{Sampling, Shuffle};
 use resilin_core::time::Span;
 use resilin_core::tree::Tree;
 use resilin_core::vote::VoteRules;
-use world::{Plant, World};
+use world::World;
 
 const SEEDS: Range<u64> = 0..300;
 

@@ -5,7 +5,8 @@ use resilin_core::SliceId;
 use resilin_core::machine::shard::Event;
 use resilin_core::message::{ReplicaSays, SliceSays};
 
-use super::world::{Checked, Happening, Parcel, Plant, World};
+use super::plant::Plant;
+use super::world::{Checked, Happening, Parcel, World};
 
 impl World {
     /// To the slice's primary, or to an earlier one that the sender still takes for it.

@@ -12,20 +12,9 @@ use resilin_core::{MapNumber, SliceId, Step, Timeline, View};
 
 use super::arithmetic::Oracle;
 use super::coordinator::Coordinator;
+use super::plant::Plant;
 use super::replica::{Copy, Replica, Work};
 use super::worker::Worker;
-
-/// A rule that is broken on purpose.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Plant {
-    None,
-    /// A version is published before the backup has what it is made of.
-    PublishEarly,
-    /// A vote is sent before the backup stands by it.
-    VoteUnpledged,
-    /// A backup is promoted that is not in sync.
-    PromoteUnsynced,
-}
 
 #[derive(Clone, Debug)]
 pub(super) enum Happening {

@@ -13,8 +13,9 @@ use resilin_core::{MapNumber, SliceId, Step, View};
 use resilin_learn::kernel::chain_line;
 
 use super::{REIGN, ROWS, incarnation, timeline, worker_of};
+use crate::happening::{Message, Place};
 use crate::symbols::{SLICES, blocks};
-use crate::world::{Explored, Message, Out, Place};
+use crate::world::{Explored, Out};
 
 /// The coordinator.
 #[derive(Clone, Debug)]

@@ -10,8 +10,9 @@ use resilin_core::time::Time;
 use resilin_core::{Incarnation, LinkId, SliceId, Step, Tensor};
 
 use super::ROWS;
+use crate::happening::{Message, Place};
 use crate::symbols::{Gradient, Weights, gradient};
-use crate::world::{Message, Out, Place, link};
+use crate::world::{Out, link};
 
 /// A worker's process.
 #[derive(Clone, Debug)]

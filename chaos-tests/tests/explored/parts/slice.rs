@@ -10,8 +10,9 @@ use resilin_core::vote::Action;
 use resilin_core::{LinkId, MapNumber, SliceId, Step, Tensor, View};
 
 use super::{REIGN, timeline};
+use crate::happening::{Message, Place};
 use crate::symbols::{Gradient, Weights, blocks, initial, next};
-use crate::world::{Explored, Message, Out, Place};
+use crate::world::{Explored, Out};
 
 /// A slice.
 #[derive(Clone, Debug)]
