@@ -19,6 +19,9 @@ use crate::link::{
 /// Time for a connection, a handshake and a welcome.
 const DEADLINE: Duration = Duration::from_secs(5);
 
+/// How long a lost coordinator is redialled until the job says it.
+pub(crate) const REDIAL_LIMIT: Span = Span::from_millis(60_000);
+
 /// First and longest pause between two attempts.
 const PAUSES: (Span, Span) = (Span::from_millis(20), Span::from_millis(500));
 

@@ -14,12 +14,12 @@ use resilin_learn::registry::Registry;
 use resilin_learn::task::Task;
 use tokio::sync::oneshot;
 
+use super::Options;
 use super::actor::{HostActor, Knocked, Linked, Orphaned, Terminate, Told};
 use super::facts::{Control as Saying, Facts};
 use super::peers::Peers;
-use super::{Options, REDIAL_LIMIT};
 use crate::clock::{Clock, duration};
-use crate::control::{Control, Dialler};
+use crate::control::{Control, Dialler, REDIAL_LIMIT};
 use crate::exit::Exit;
 use crate::link::{Address, Inbox, LinkSender, ListenOptions, Listener, Received};
 use crate::process::{Signals, check_exposure};

@@ -14,10 +14,10 @@ use resilin_learn::registry::Registry;
 use resilin_learn::task::Task;
 use tokio::sync::oneshot;
 
+use super::Options;
 use super::actor::{Linked, Orphaned, Terminate, Told, WorkerActor};
-use super::{Options, REDIAL_LIMIT};
 use crate::clock::duration;
-use crate::control::{Control, Dialler};
+use crate::control::{Control, Dialler, REDIAL_LIMIT};
 use crate::exit::Exit;
 use crate::link::{Inbox, LinkSender, Received};
 use crate::process::Signals;

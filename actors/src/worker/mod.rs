@@ -19,9 +19,6 @@ use resilin_learn::registry::Registry;
 use crate::exit::Exit;
 use crate::process::{self, Parent};
 
-/// How long a lost coordinator is redialled until the job says it, in milliseconds.
-const REDIAL_LIMIT: Span = Span::from_millis(60_000);
-
 /// What a worker is started with.
 pub struct Options {
     /// Where the coordinator listens, as `host:port`.
