@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 use resilin_actors::Exit;
 use resilin_actors::coordinator::Report;
+use resilin_core::job::Bits;
 use serde::Serialize;
 
 use crate::print;
@@ -271,6 +272,14 @@ fn summary(report: &Report) -> Vec<String> {
     }
     if let Some(hash) = &report.weights_sha256 {
         lines.push(format!("weights sha256  {hash}"));
+    }
+    match report.bits {
+        Bits::On => {}
+        Bits::Off => lines.push(
+            "bits            off: every sample was counted exactly once and losses were recovered \
+             from; that these weights come out again is not promised"
+                .into(),
+        ),
     }
     if let Some(path) = &report.checkpoint {
         lines.push(format!("checkpoint      {}", path.display()));

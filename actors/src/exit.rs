@@ -4,6 +4,7 @@ use std::fmt;
 
 use resilin_checkpoint::StoreError;
 use resilin_core::Step;
+use resilin_learn::rehearsal::RehearsalError;
 
 /// The end of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +58,16 @@ impl fmt::Display for Exit {
                 f,
                 "stopped at step {step}, which is durable; the same command line goes on from there"
             ),
+        }
+    }
+}
+
+impl From<RehearsalError> for Exit {
+    fn from(error: RehearsalError) -> Self {
+        let line = error.to_string();
+        match error {
+            RehearsalError::Evaluate(_) => Self::Fault(line),
+            RehearsalError::Varies { .. } => Self::Refused(line),
         }
     }
 }

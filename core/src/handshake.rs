@@ -243,7 +243,10 @@ pub fn judge(hello: &Hello, expected: &Expected) -> Result<(), Refusal> {
     if let Some((found, wanted)) = differing(hello.data, expected.data) {
         return refuse(
             RefusalCode::Data,
-            format!("rows {found} where the run has {wanted}; copy the run's data here"),
+            format!(
+                "rows (or the model's own program) {found} where the run has {wanted}; copy the \
+                 run's data here, and use the same versions of what [model] command starts"
+            ),
         );
     }
     Ok(())

@@ -14,6 +14,7 @@ pub mod numerics;
 pub mod optimizer;
 pub mod reference;
 pub mod registry;
+pub mod rehearsal;
 pub mod rules;
 pub mod schedule;
 pub mod task;

@@ -8,6 +8,7 @@ use resilin_core::random::{Key, Purpose, Stream};
 use resilin_core::{PartitionId, Step};
 
 use crate::dataset::Batch;
+use crate::kernel::Digest;
 
 /// The samples of one partition at one step, with the names of its random draws.
 pub struct Microbatch<'a> {
@@ -77,8 +78,39 @@ pub type Workspace = Box<dyn Any + Send>;
 #[error("{0}")]
 pub struct ModelError(pub String);
 
+/// Why the same rows are known to give the same bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repeats {
+    /// All arithmetic is this library's own.
+    ByConstruction,
+    /// Nobody knows: one microbatch is evaluated twice before a process takes part.
+    Unproven,
+}
+
 /// A model: pure, single-threaded, and the same bits for the same input wherever it runs.
 pub trait Model: Send + Sync {
+    /// Gets ready for runs with this seed; called once, before anything else.
+    ///
+    /// # Errors
+    /// Something that the model needs is not here.
+    fn prepare(&mut self, _seed: u64) -> Result<(), ModelError> {
+        Ok(())
+    }
+
+    /// Digest of what the model is beyond the keys of the job, where that can differ between
+    /// machines; a process with another one is refused.
+    fn fingerprint(&self) -> Option<Digest> {
+        None
+    }
+
+    /// Lets go of what only evaluations need: this process makes none for now.
+    fn rest(&self) {}
+
+    /// Whether the model must show that it repeats its results.
+    fn repeats(&self) -> Repeats {
+        Repeats::Unproven
+    }
+
     /// Named tensors in flatten order.
     fn entries(&self) -> Vec<Entry>;
 

@@ -13,6 +13,9 @@ use crate::optimizer::Optimizer;
 use crate::schedule::Schedule;
 use crate::task::{Rows, Task};
 
+/// The model that is an outside program, and its first key.
+const COMMAND: &str = "command";
+
 type Build<T, C> = Box<dyn Fn(&mut Section<'_>, &C) -> Result<T, JobError> + Send + Sync>;
 type BuildData =
     Box<dyn Fn(&mut Section<'_>, Option<&Path>) -> Result<Split, JobError> + Send + Sync>;
@@ -144,7 +147,10 @@ impl Registry {
         manifest: &Manifest,
     ) -> Result<Box<dyn Model>, JobError> {
         const NAME: Key = Key::bits("name", "", "The model.");
-        choose(&self.models, &NAME, "mlp", section)?(section, manifest)
+        // Who writes a command means the model of that name, where the program has it.
+        let commanded = section.has(COMMAND) && self.models.contains_key(COMMAND);
+        let default = if commanded { COMMAND } else { "mlp" };
+        choose(&self.models, &NAME, default, section)?(section, manifest)
     }
 
     pub(crate) fn build_optimizer(

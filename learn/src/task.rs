@@ -79,7 +79,9 @@ impl Task {
         let manifest = split.train.manifest();
 
         let mut section = document.section("model");
-        let model = registry.build_model(&mut section, manifest)?;
+        let mut model = registry.build_model(&mut section, manifest)?;
+        let ready = model.prepare(run.seed);
+        ready.map_err(|error| section.refuse(error))?;
         let entries = model.entries();
         if let Some(refusal) = too_large(&entries) {
             return Err(section.error("name", refusal));
@@ -124,6 +126,17 @@ impl Task {
         weights
     }
 
+    /// How a refusal names the model.
+    #[must_use]
+    pub fn model_name(&self) -> String {
+        let value = |key| self.effective.value("model", key);
+        match (value("command"), value("name")) {
+            (Some(command), _) => format!("the model command {command}"),
+            (None, Some(name)) => format!("the model {name}"),
+            (None, None) => "the model".into(),
+        }
+    }
+
     /// How `shards` shards divide the blocks.
     #[must_use]
     pub fn slices(&self, shards: u16) -> SliceMap {
@@ -141,14 +154,18 @@ impl Task {
         }
     }
 
-    /// BLAKE3 over what training and test rows are, whatever files they came from: a worker with
-    /// another digest has other rows and is refused.
+    /// BLAKE3 over what training and test rows are, whatever files they came from, and over the
+    /// model's fingerprint, if it has one: a worker with another digest has other rows or another
+    /// model and is refused.
     #[must_use]
     pub fn data_digest(&self) -> Digest {
         let mut hasher = blake3::Hasher::new();
         hasher.update(rows_line(self.split.train.manifest()).as_bytes());
         if let Some(test) = &self.split.test {
             hasher.update(rows_line(test.manifest()).as_bytes());
+        }
+        if let Some(fingerprint) = self.model.fingerprint() {
+            hasher.update(&fingerprint);
         }
         *hasher.finalize().as_bytes()
     }

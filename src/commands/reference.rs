@@ -8,6 +8,7 @@ use resilin_learn::kernel::{Digest, EvaluateError, hex, weights_sha256};
 use resilin_learn::model::Score;
 use resilin_learn::reference::{self, Progress, ReferenceError, Trained};
 use resilin_learn::registry::Registry;
+use resilin_learn::rehearsal::rehearse;
 use resilin_learn::task::Task;
 
 use crate::face::{Event, Face, FaceArgs, Progress as Shown};
@@ -29,6 +30,7 @@ impl Reference {
     pub(crate) fn run(&self, registry: &Registry) -> Result<(), Exit> {
         self.results.check()?;
         let task = self.job.task(self.job.document()?, registry)?;
+        rehearse(&task)?;
         let mut watch = Watch::new(&task, Face::new(self.face));
         let trained = reference::run(&task, |progress| watch.take(progress));
         let trained = trained.map_err(|error| {
@@ -143,6 +145,7 @@ impl Watch {
             skipped: self.skipped,
             generation: 0,
             checkpoints: 0,
+            bits: task.job.run.bits,
             resumed_from_step: None,
             checkpoint: None,
         }

@@ -59,6 +59,8 @@ pub(super) enum Opened {
 pub(super) fn open(options: Options, registry: &Registry) -> Result<Opened, Exit> {
     let task = registry.task(options.job.clone(), options.data.as_deref());
     let task = Arc::new(task.map_err(|error| Exit::Usage(error.to_string()))?);
+    // Workers evaluate.
+    task.model.rest();
     let numerics = check_numerics(task.job.run.bits)?;
     let cluster = &task.job.cluster;
     let listen = options.listen.unwrap_or_else(|| cluster.listen.clone());

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use resilin_core::job::Bits;
 use serde::{Deserialize, Serialize};
 
 /// How a run went. Counts of members and wall time are of the last coordinator's life; steps,
@@ -56,6 +57,9 @@ pub struct Report {
     pub generation: u32,
     /// Checkpoints made.
     pub checkpoints: u64,
+    /// Whether the same job gives the same weights to the bit; `off` promises all else.
+    #[serde(default)]
+    pub bits: Bits,
     /// The step that this coordinator began from, if not the first.
     pub resumed_from_step: Option<u64>,
     /// The newest durable checkpoint.

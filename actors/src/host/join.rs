@@ -40,6 +40,8 @@ pub(super) async fn serve(options: Options, registry: Arc<Registry>) -> Result<E
     let first = async {
         let control = dialler.dial::<HostWelcome>().await?;
         let task = build(&registry, &control).await?;
+        // Workers evaluate.
+        task.model.rest();
         Ok::<_, Exit>((control, Arc::new(task)))
     };
     let (control, task) = tokio::select! {

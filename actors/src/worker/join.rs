@@ -11,6 +11,7 @@ use resilin_core::handshake::{Fingerprint, Role};
 use resilin_core::job::{Document, Job};
 use resilin_core::message::{CoordinatorSays, Welcome, WorkerSays};
 use resilin_learn::registry::Registry;
+use resilin_learn::rehearsal::rehearse;
 use resilin_learn::task::Task;
 use tokio::sync::oneshot;
 
@@ -40,7 +41,7 @@ pub(super) async fn serve(options: Options, registry: Arc<Registry>) -> Result<E
         () = signals.next() => return Ok(Exit::Done),
     };
     let task = tokio::select! {
-        task = build(&registry, &control, options.data) => Arc::new(task?),
+        task = build(&registry, &control, options.data) => task?,
         () = signals.next() => {
             leave(&control.sender).await;
             return Ok(Exit::Done);
@@ -115,21 +116,27 @@ async fn read(mut inbox: Inbox, worker: &Addr<WorkerActor>) -> String {
     }
 }
 
-/// Builds the job off this thread; heartbeats go on meanwhile, since reading rows takes its time.
+/// Builds the job off this thread and tries its model; heartbeats go on meanwhile, since reading
+/// rows takes its time.
 async fn build(
     registry: &Arc<Registry>,
     control: &Control<Welcome>,
     data: Option<PathBuf>,
-) -> Result<Task, Exit> {
+) -> Result<Arc<Task>, Exit> {
     let text = control.welcome.job.clone();
     let parse = |text: &str| Document::parse(text).map_err(|error| Exit::Usage(error.to_string()));
     let job = Job::read(&mut parse(&text)?).map_err(|error| Exit::Usage(error.to_string()))?;
     let document = parse(&text)?;
     let registry = Arc::clone(registry);
-    let build = tokio::task::spawn_blocking(move || registry.task(document, data.as_deref()));
+    let build = tokio::task::spawn_blocking(move || {
+        let task = registry.task(document, data.as_deref());
+        let task = Arc::new(task.map_err(|error| Exit::Usage(error.to_string()))?);
+        rehearse(&task)?;
+        Ok(task)
+    });
     tokio::select! {
         built = build => match built {
-            Ok(task) => task.map_err(|error| Exit::Usage(error.to_string())),
+            Ok(task) => task,
             Err(error) => Err(Exit::Fault(format!("building the job failed: {error}"))),
         },
         never = beat(&control.sender, job.failure.lease) => match never {},

@@ -1,5 +1,7 @@
 //! `[run]`: what is trained for how long, and everything about it that decides bits.
 
+use serde::{Deserialize, Serialize};
+
 use super::error::JobError;
 use super::key::Key;
 use super::section::Section;
@@ -94,9 +96,11 @@ pub enum Length {
 }
 
 /// Whether the run promises the same weights to the bit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Bits {
     /// It does; a model whose results vary is refused.
+    #[default]
     On,
     /// It does not: exactly-once and recovery hold, the hash promise is dropped.
     Off,

@@ -223,6 +223,11 @@ impl<'a> Section<'a> {
         JobError::key(origin, &self.name, key, message)
     }
 
+    /// An error about what the section as a whole asks for. Names its line.
+    pub fn refuse(&self, message: impl Display) -> JobError {
+        JobError::section(self.table.origin, &self.name, message)
+    }
+
     /// Ends the section.
     ///
     /// # Errors

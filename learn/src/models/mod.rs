@@ -22,6 +22,10 @@ pub use softmax::{Softmax, SoftmaxConfig};
 macro_rules! model_of_layers {
     ($model:ident) => {
         impl $crate::model::Model for $model {
+            fn repeats(&self) -> $crate::model::Repeats {
+                $crate::model::Repeats::ByConstruction
+            }
+
             fn entries(&self) -> Vec<resilin_core::layout::Entry> {
                 self.layers.entries()
             }

@@ -88,6 +88,7 @@ impl StoreActor {
             skipped: status.skipped,
             generation: status.generation.number,
             checkpoints: *saved,
+            bits: task.job.run.bits,
             resumed_from_step: self.resumed.map(|step| step.0),
             checkpoint: path,
         })
