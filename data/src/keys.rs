@@ -29,6 +29,18 @@ pub(crate) const TRAIN_LABELS: Key =
 pub(crate) const TEST_IMAGES: Key = Key::free("test_images", "", "IDX file of the test items.");
 pub(crate) const TEST_LABELS: Key = Key::free("test_labels", "", "IDX file of the test targets.");
 
+const ROWS: Key = Key::bits("rows", "rows", "Training rows that the model has.");
+const TEST_ROWS: Key = Key::bits(
+    "test_rows",
+    "rows",
+    "Test rows that the model has, numbered after the training rows.",
+);
+const VERSION: Key = Key::bits(
+    "version",
+    "",
+    "What the rows are, in your words: change it with them, and a run on the old ones is another run.",
+);
+
 /// The positive normal numbers of f32.
 const LEAST_SCALE: f64 = f32::MIN_POSITIVE as f64;
 const MOST_SCALE: f64 = f32::MAX as f64;
@@ -232,4 +244,16 @@ pub(crate) fn indices(section: &mut Section<'_>) -> Result<(Base, Option<u32>), 
         base,
         width.map(|width| u32::try_from(width).expect("at most 2^24")),
     ))
+}
+
+/// `rows` and `test_rows`, which together have numbers of 31 bits.
+pub(crate) fn counts(section: &mut Section<'_>) -> Result<(u32, u32), JobError> {
+    let rows = section.unsigned(&ROWS, None, 1..=1 << 30)?;
+    let test_rows = section.unsigned(&TEST_ROWS, Some(0), 0..=(1 << 30) - 1)?;
+    let small = |count| u32::try_from(count).expect("at most 2^30");
+    Ok((small(rows), small(test_rows)))
+}
+
+pub(crate) fn version(section: &mut Section<'_>) -> Result<String, JobError> {
+    section.text(&VERSION, Some("1"))
 }

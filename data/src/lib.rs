@@ -12,6 +12,7 @@ mod keys;
 mod labels;
 pub mod libsvm;
 mod number;
+pub mod numbers;
 mod rows;
 pub mod sources;
 pub mod split;
@@ -24,7 +25,7 @@ pub use rows::Rows;
 pub use split::Holdout;
 pub use table::{Origin, Subset, Table};
 
-/// Adds the sources of this crate to a registry: `digits`, `csv`, `idx` and `libsvm`.
+/// Adds the sources of this crate to a registry: `digits`, `csv`, `idx`, `libsvm` and `numbers`.
 #[must_use]
 pub fn sources(registry: Registry) -> Registry {
     registry
@@ -32,4 +33,5 @@ pub fn sources(registry: Registry) -> Registry {
         .data("csv", sources::csv)
         .data("idx", sources::idx)
         .data("libsvm", sources::libsvm)
+        .data("numbers", sources::numbers)
 }

@@ -6,7 +6,10 @@ use std::path::Path;
 use resilin_core::job::{JobError, Section};
 use resilin_learn::dataset::Split;
 
-use crate::{csv as csv_files, digits as embedded, idx as idx_files, keys, libsvm as sparse_files};
+use crate::{
+    csv as csv_files, digits as embedded, idx as idx_files, keys, libsvm as sparse_files,
+    numbers as elsewhere,
+};
 
 /// `name = "digits"`.
 ///
@@ -95,4 +98,17 @@ pub fn libsvm(section: &mut Section<'_>, directory: Option<&Path>) -> Result<Spl
         holdout: keys::holdout(section)?,
     };
     sparse_files::load(&config).map_err(|error| section.error(keys::PATH.name, error))
+}
+
+/// `name = "numbers"`: the rows are the model's own.
+///
+/// # Errors
+/// A key that is wrong or absent.
+pub fn numbers(section: &mut Section<'_>, _directory: Option<&Path>) -> Result<Split, JobError> {
+    let (rows, test_rows) = keys::counts(section)?;
+    Ok(elsewhere::load(&elsewhere::Config {
+        rows,
+        test_rows,
+        version: keys::version(section)?,
+    }))
 }

@@ -147,22 +147,24 @@ fn refusals_name_the_line_of_the_job_file() {
 fn the_reference_is_what_the_code_declares() {
     let csv = "quirks/q02_bom_quoted_header.csv";
     let images = "../../../examples/data/fashion-mnist-7k";
-    let cases: [(&str, Source, &str); 4] = [
+    let cases: [(&str, Source, &str); 5] = [
         ("digits", sources::digits, ""),
         ("csv", sources::csv, csv),
         ("idx", sources::idx, images),
         ("libsvm", sources::libsvm, "quirks/q11_zero_based.svm"),
+        ("numbers", sources::numbers, ""),
     ];
     let mut declared = String::new();
     for (name, source, path) in cases {
-        let keys = if path.is_empty() {
-            String::new()
-        } else {
-            format!("path = \"{path}\"")
+        let keys = match (name, path) {
+            ("numbers", _) => "rows = 1".into(),
+            (_, "") => String::new(),
+            (_, path) => format!("path = \"{path}\""),
         };
         let (_, effective) = read(source, &keys).unwrap();
         let table = effective.markdown();
         let table = table.replace("`[data]`", &format!("`name = \"{name}\"`"));
+        let table = table.replace("| `rows` | `1` |", "| `rows` | none |");
         declared += &table.replace(&format!("`\"{path}\"`"), "none");
     }
     let written = include_str!("../../docs/data.md");
