@@ -42,10 +42,12 @@ pub use resilin_learn::registry::Registry;
 pub use resilin_learn::{autograd, dataset, math, model, models, optimizer, schedule};
 
 /// The whole program: reads the command line, does what it says, and gives the exit code. The data
-/// sources that every `resilin` has are added; a name in `registry` comes before theirs.
+/// sources and the model `command` that every `resilin` has are added; a name in `registry` comes
+/// before theirs.
 #[must_use]
 pub fn main(registry: Registry) -> ExitCode {
-    let registry = resilin_data::sources(Registry::default()).with(registry);
+    let built_in = resilin_foreign::models(resilin_data::sources(Registry::default()));
+    let registry = built_in.with(registry);
     let exit = match cli::run(Arc::new(registry)) {
         Ok(()) => Exit::Done,
         Err(exit) => exit,

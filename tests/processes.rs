@@ -8,6 +8,8 @@ mod bad_input;
 mod chaos;
 #[path = "processes/elastic.rs"]
 mod elastic;
+#[path = "processes/foreign.rs"]
+mod foreign;
 #[path = "processes/kills.rs"]
 mod kills;
 #[path = "processes/matrix.rs"]

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 const LONGEST: usize = 400;
 
 /// The folders at the top whose README says what they are for.
-const FOLDERS: [&str; 12] = [
+const FOLDERS: [&str; 14] = [
     "actors",
     "bench",
     "chaos-tests",
@@ -20,7 +20,9 @@ const FOLDERS: [&str; 12] = [
     "deploy",
     "docs",
     "examples",
+    "foreign",
     "learn",
+    "python",
     "src",
     "tests",
 ];

@@ -1,0 +1,1 @@
+../../python/resilin_model.py

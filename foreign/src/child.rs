@@ -1,0 +1,153 @@
+//! One running command: asked, answered within the deadline, and gone when dropped.
+
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::process::{ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+
+use crate::command::CommandLine;
+use crate::fault::Fault;
+use crate::lines::{self, Errors};
+use crate::memory::Memory;
+use crate::message::{Answer, Ask};
+
+/// What keeps libraries from computing on threads whose number changes bits, and Python from
+/// iterating over sets in another order each time. Set only where the user has not.
+const ENVIRONMENT: [(&str, &str); 6] = [
+    ("OMP_NUM_THREADS", "1"),
+    ("MKL_NUM_THREADS", "1"),
+    ("OPENBLAS_NUM_THREADS", "1"),
+    ("NUMEXPR_NUM_THREADS", "1"),
+    ("PYTHONHASHSEED", "0"),
+    (
+        "XLA_FLAGS",
+        "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
+    ),
+];
+
+/// From the end of a child's output to its own.
+const END: Timespec = Timespec {
+    tv_sec: 2,
+    tv_nsec: 0,
+};
+
+/// The process. Its standard input ends when this process does, however that comes about: then it
+/// ends too.
+pub(crate) struct Child {
+    process: std::process::Child,
+    input: ChildStdin,
+    answers: Receiver<Vec<u8>>,
+    errors: Errors,
+    deadline: Duration,
+    /// What both see.
+    pub(crate) memory: Memory,
+    /// The last number that weights in the memory had.
+    pub(crate) version: u64,
+}
+
+impl Child {
+    /// Starts the command in a process group of its own.
+    pub(crate) fn start(command: &CommandLine, deadline: Duration) -> Result<Self, Fault> {
+        let memory = Memory::new().map_err(Fault::Memory)?;
+        let mut starting = Command::new(command.program());
+        starting
+            .args(command.arguments())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0);
+        for (name, value) in ENVIRONMENT {
+            if std::env::var_os(name).is_none() {
+                starting.env(name, value);
+            }
+        }
+        let mut process = starting.spawn().map_err(Fault::Start)?;
+        let input = process.stdin.take().expect("it is piped");
+        let output = process.stdout.take().expect("it is piped");
+        let errors = process.stderr.take().expect("it is piped");
+        let pid = process.id();
+        let read = || Ok((lines::answers(output)?, Errors::of(errors, pid)?));
+        match read() {
+            Ok((answers, errors)) => Ok(Self {
+                process,
+                input,
+                answers,
+                errors,
+                deadline,
+                memory,
+                version: 0,
+            }),
+            Err(error) => {
+                kill(&mut process);
+                Err(Fault::Start(error))
+            }
+        }
+    }
+
+    /// Asks and waits for the answer. After a fault the child is of no use any more.
+    pub(crate) fn ask(&mut self, ask: &Ask) -> Result<Answer, Fault> {
+        let mut line = serde_json::to_vec(ask).expect("requests have string keys");
+        line.push(b'\n');
+        // A pipe that is closed is found again as an end below, with its cause.
+        let _ = self.input.write_all(&line);
+        let line = match self.answers.recv_timeout(self.deadline) {
+            Ok(line) => line,
+            Err(RecvTimeoutError::Timeout) => return Err(Fault::Silent(self.deadline)),
+            Err(RecvTimeoutError::Disconnected) => return Err(self.ended(ask)),
+        };
+        match serde_json::from_slice(&line) {
+            Ok(Answer::Failed { why }) => Err(Fault::Failed(why)),
+            Ok(answer) => Ok(answer),
+            Err(_) => Err(Fault::Garbage(String::from_utf8_lossy(&line).into_owned())),
+        }
+    }
+
+    /// How it ended; one that only closed its standard output is killed.
+    fn ended(&mut self, ask: &Ask) -> Fault {
+        let waited = gone(&self.process, END);
+        if waited.is_err() {
+            kill(&mut self.process);
+        }
+        match self.process.wait() {
+            Ok(how) => Fault::Ended {
+                how,
+                when: match ask {
+                    Ask::Describe { .. } | Ask::Initialise(_) => "at its start",
+                    Ask::Gradient { .. } | Ask::Score { .. } => "in the middle",
+                },
+                said: self.errors.last_words(),
+            },
+            Err(error) => Fault::Start(error),
+        }
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        kill(&mut self.process);
+    }
+}
+
+/// Waits until a child can be waited for; an error if that takes too long.
+fn gone(process: &std::process::Child, patience: Timespec) -> rustix::io::Result<()> {
+    let own = i32::try_from(process.id()).ok().and_then(Pid::from_raw);
+    let end = pidfd_open(own.expect("the id of a process"), PidfdFlags::empty())?;
+    match poll(&mut [PollFd::new(&end, PollFlags::IN)], Some(&patience))? {
+        0 => Err(rustix::io::Errno::TIMEDOUT),
+        _ => Ok(()),
+    }
+}
+
+/// Ends a child and what it has started in its group, and waits for it.
+fn kill(process: &mut std::process::Child) {
+    if let Ok(None) = process.try_wait() {
+        // Its id is its own until it was waited for.
+        let group = i32::try_from(process.id()).ok().and_then(Pid::from_raw);
+        let _ = group.map(|group| kill_process_group(group, Signal::KILL));
+        let _ = process.wait();
+    }
+}

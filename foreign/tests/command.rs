@@ -1,0 +1,252 @@
+//! A command as a model, in this process: what it computes, and every way in which it fails.
+
+use std::sync::Arc;
+
+use resilin_core::job::Document;
+use resilin_core::{PartitionId, Step};
+use resilin_foreign::models;
+use resilin_learn::dataset::Batch;
+use resilin_learn::model::{Microbatch, Model, Outcome, Sink};
+use resilin_learn::reference;
+use resilin_learn::registry::Registry;
+use resilin_learn::rehearsal::rehearse;
+use resilin_learn::task::Task;
+
+const RUN: &str = "[run]\nsteps = 6\nbatch = 24\npartitions = 4\n";
+
+fn registry() -> Registry {
+    models(resilin_data::sources(Registry::default()))
+}
+
+/// The command of `model.py`, and with which arguments.
+fn command(arguments: &str) -> String {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests");
+    format!("python3 {folder}/model.py {arguments}")
+}
+
+/// A job on the digits, or why there is none.
+fn task(run: &str, command: &str, more: &str) -> Result<Arc<Task>, String> {
+    let text = format!("{run}[model]\ncommand = '{command}'\n{more}");
+    let document = Document::parse(&text).expect("a job file");
+    let task = registry().task(document, None);
+    task.map(Arc::new).map_err(|error| error.to_string())
+}
+
+fn well() -> Arc<Task> {
+    let task = task(RUN, &command(""), "");
+    task.unwrap_or_else(|error| panic!("these tests need python3 in the path: {error}"))
+}
+
+/// Keeps the only gradient.
+struct Kept(Vec<f32>, Option<Outcome>);
+
+impl Sink for Kept {
+    fn gradient(&mut self, _: usize) -> &mut [f32] {
+        &mut self.0
+    }
+
+    fn done(&mut self, _: usize, outcome: Outcome) {
+        self.1 = Some(outcome);
+    }
+}
+
+fn gradient(model: &dyn Model, weights: &[f32], batch: &Batch) -> (Vec<f32>, Outcome) {
+    let mut kept = Kept(vec![0.0; weights.len()], None);
+    let microbatch = Microbatch {
+        seed: 1,
+        step: Step(0),
+        partition: PartitionId(0),
+        batch,
+    };
+    let mut workspace = model.workspace();
+    let done = model.evaluate(weights, &[microbatch], &mut workspace, &mut kept);
+    done.expect("the rows fit");
+    (kept.0, kept.1.expect("it is done"))
+}
+
+#[test]
+fn it_is_the_same_function_as_the_built_in_model() {
+    let foreign = well();
+    let text = foreign.effective.toml();
+    assert!(text.contains("name = \"command\""), "{text}");
+    let softmax = Document::parse("[model]\nname = \"softmax\"\n").expect("a job file");
+    let own = registry().task(softmax, None).expect("a job");
+    let shapes = |task: &Task| -> Vec<Vec<usize>> {
+        let entries = task.layout.entries().iter();
+        entries.map(|entry| entry.shape.clone()).collect()
+    };
+    assert_eq!(shapes(&foreign), shapes(&own));
+
+    let weights = foreign.initial_weights();
+    assert_eq!(weights, well().initial_weights());
+    let mut batch = Batch::default();
+    let rows = foreign.split.train.read(&[5, 0, 9], &mut batch);
+    rows.expect("there are that many");
+    // What dropout leaves out is 0 in the rows of the other one.
+    let (theirs, outcome) = gradient(&*foreign.model, &weights, &batch);
+    let left_out: Vec<usize> = (0..64)
+        .filter(|row| theirs[10 * row..10 * (row + 1)].iter().all(|g| *g == 0.0))
+        .collect();
+    assert!(left_out.len() < 40, "{left_out:?}");
+    for row in batch.features.chunks_mut(64) {
+        left_out.iter().for_each(|at| row[*at] = 0.0);
+    }
+    let (ours, expected) = gradient(&*own.model, &weights, &batch);
+    assert_eq!((outcome.samples, outcome.weight), (3, 3.0));
+    let close = |a: f64, b: f64| (a - b).abs() <= 1e-5 * (1.0 + a.abs());
+    assert!(
+        close(outcome.loss_sum, expected.loss_sum),
+        "{outcome:?} {expected:?}"
+    );
+    for (at, (a, b)) in theirs.iter().zip(&ours).enumerate() {
+        assert!(close((*a).into(), (*b).into()), "value {at}: {a}, {b}");
+    }
+}
+
+#[test]
+fn a_run_repeats_itself_and_scores_every_test_row() {
+    let train = || reference::run(&well(), |_| {}).expect("nothing goes wrong");
+    let once = train();
+    assert_eq!(once, train());
+    assert_eq!(once.test.expect("there are test rows").rows, 359);
+    let other = task(&format!("{RUN}seed = 2\n"), &command(""), "").expect("a job");
+    assert_ne!(other.data_digest(), well().data_digest());
+    assert_eq!(well().data_digest(), well().data_digest());
+}
+
+/// What fails before the first step is an error of the job that names its section.
+#[test]
+fn a_command_that_does_not_start_is_refused_by_name() {
+    let of = |how: &str, why: &str| {
+        let command = command(how);
+        let error = format!("job file line 5, [model]: the model command `{command}` {why}");
+        (command, error)
+    };
+    let cases = [
+        (
+            "resilin-no-such-program x".to_owned(),
+            "job file line 5, [model]: the model command `resilin-no-such-program x` cannot be \
+             started: No such file or directory (os error 2); install it, or correct [model] \
+             command"
+                .to_owned(),
+        ),
+        (
+            "\"python3".to_owned(),
+            "job file line 6, [model] command: a quote \" is not closed; close it".to_owned(),
+        ),
+        of(
+            "unstarted",
+            "ended (exit status: 1) at its start: no such library; mend it, and the same command \
+             line goes on",
+        ),
+        of(
+            "twins",
+            "names two tensors \"weight\"; give each its own name",
+        ),
+        of(
+            "born-nan",
+            "gives initial weights that are not finite; initialise them otherwise",
+        ),
+        of(
+            "old",
+            "speaks protocol 0, and this program 1; use the resilin_model.py of this version",
+        ),
+    ];
+    for (command, error) in cases {
+        assert_eq!(task(RUN, &command, "").map(drop), Err(error));
+    }
+}
+
+/// What fails later is an error of the evaluation, at the step where it happens.
+#[test]
+fn a_command_that_fails_in_a_run_is_named() {
+    let hand = "leave its standard output to resilin_model.py";
+    for (how, more, why) in [
+        (
+            "crash 2",
+            "",
+            "ended (exit status: 7) in the middle: about to fall; mend it, and the same command \
+             line goes on",
+        ),
+        (
+            "hang 2",
+            "deadline = 5\n",
+            "has not answered for 5 s; mend it, or raise [model] deadline",
+        ),
+        (
+            "garbage 2",
+            "",
+            &format!("wrote what is no answer: loss: 0.5; {hand}"),
+        ),
+        (
+            "wrong 2",
+            "",
+            "wrote 3 values where its tensors have 650; write one for each",
+        ),
+        (
+            "miscount 2",
+            "",
+            "evaluated 7 rows of 6; evaluate each row once",
+        ),
+        (
+            "other 2",
+            "",
+            "gave an answer to another question; leave its standard input and output to \
+             resilin_model.py",
+        ),
+        (
+            "raise 2",
+            "",
+            "failed: KeyError: 'x'; its lines in the log say where",
+        ),
+        (
+            "short",
+            "",
+            "failed: ValueError: 9 values for a tensor of 10; its lines in the log say where",
+        ),
+    ] {
+        let command = command(how);
+        let task = task(RUN, &command, more).expect("it starts");
+        let failed = reference::run(&task, |_| {}).expect_err("it fails");
+        assert_eq!(
+            failed.to_string(),
+            format!("the model command `{command}` {why}")
+        );
+    }
+}
+
+#[test]
+fn a_gradient_that_is_not_finite_is_the_policys() {
+    let run = |policy: &str| {
+        let run = format!("{RUN}non_finite = \"{policy}\"\n");
+        let task = task(&run, &command("nan 4"), "").expect("it starts");
+        let trained = reference::run(&task, |_| {});
+        trained
+            .map(|trained| trained.samples)
+            .map_err(|error| error.to_string())
+    };
+    assert_eq!(run("skip"), Ok(4 * 24));
+    let halted = run("halt").expect_err("it halts");
+    assert!(
+        halted.starts_with("step 4: the gradient of partition 0 is not finite"),
+        "{halted}"
+    );
+}
+
+#[test]
+fn results_that_vary_are_refused_unless_bits_are_off() {
+    rehearse(&well()).expect("it repeats itself");
+    let command = command("flaky");
+    let flaky = task(RUN, &command, "").expect("it starts");
+    let refused = rehearse(&flaky).expect_err("it varies").to_string();
+    assert_eq!(
+        refused,
+        format!(
+            "the model command \"{command}\" gives two results for the same microbatch, so that no \
+             weights would come out again; make it repeat itself, or set [run] bits = \"off\", \
+             which keeps exactly-once and recovery and promises no bits"
+        )
+    );
+    let off = task(&format!("{RUN}bits = \"off\"\n"), &command, "").expect("it starts");
+    rehearse(&off).expect("no bits are promised");
+}
