@@ -138,9 +138,14 @@ impl<'a> Bystander<'a> {
         }
     }
 
-    /// Waits until as many workers compute and have committed some steps together.
+    /// Waits until as many workers have work, and have committed some steps together.
     pub(super) fn settle(&self, workers: usize, steps: u64) -> Result<RunStatus, Exit> {
-        let settled = self.until(|status| active(status) == workers)?;
+        let at_work = |status: &RunStatus| {
+            let members = status.job.workers.iter();
+            let busy = members.filter(|worker| worker.state == "active" && worker.partitions > 0);
+            busy.count()
+        };
+        let settled = self.until(|status| at_work(status) == workers)?;
         let (timeline, step) = (settled.job.timeline, settled.job.step.0 + steps);
         self.until(|status| status.job.timeline > timeline || status.job.step.0 >= step)
     }

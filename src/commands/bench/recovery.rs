@@ -182,12 +182,16 @@ fn strike(run: &Bystander<'_>, blow: Blow, pid: u32) -> Result<(), Exit> {
     }
 }
 
+/// Ends the trouble, and the process with it: one that was lost again and again waits longer each
+/// time before it works, and the next fault is to meet a worker that the run needs.
 fn relieve(run: &Bystander<'_>, blow: Blow, pid: u32) {
     match (blow, run.proxy) {
-        (Blow::Freeze, _) => drop(run.children.thaw(pid)),
+        (Blow::Kill, _) => return,
         (Blow::Cut, Some(proxy)) => drop(proxy.spoil(pid, Spoil::Heal)),
-        (Blow::Kill, _) | (Blow::Cut, None) => {}
+        (Blow::Freeze, _) | (Blow::Cut, None) => {}
     }
+    // It may have ended by itself, fenced.
+    let _ = run.children.kill(pid);
 }
 
 /// The median time from commit to commit with one worker less, in milliseconds.
