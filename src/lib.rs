@@ -14,6 +14,7 @@
 //! }
 //! ```
 
+mod address;
 mod cli;
 mod client;
 mod commands;

@@ -8,9 +8,9 @@ use resilin_actors::process::Parent;
 use resilin_checkpoint::Start;
 use resilin_learn::registry::Registry;
 
+use crate::address;
 use crate::client::{STATE, token};
 use crate::commands::exit;
-use crate::commands::worker::dialled;
 use crate::job_file::JobArgs;
 
 /// Lead a run: lease partitions to workers that dial in, keep weights and checkpoints
@@ -26,13 +26,13 @@ pub(crate) struct Coordinator {
     state: PathBuf,
     /// Address for workers, HOST:PORT, instead of [cluster] listen; port 0 takes a free one
     // The last one counts: at a restart, the supervisor adds where the coordinator was.
-    #[arg(long, value_name = "ADDR", overrides_with = "listen")]
+    #[arg(long, value_name = "ADDR", overrides_with = "listen", value_parser = address::listened)]
     listen: Option<String>,
     /// Address that workers are told to dial, HOST:PORT, where they do not reach the one listened on
-    #[arg(long, value_name = "ADDR", value_parser = dialled)]
+    #[arg(long, value_name = "ADDR", value_parser = address::dialled)]
     advertise: Option<String>,
     /// Address of the HTTP interface, HOST:PORT, instead of [cluster] api
-    #[arg(long, value_name = "ADDR", overrides_with = "api")]
+    #[arg(long, value_name = "ADDR", overrides_with = "api", value_parser = address::listened)]
     api: Option<String>,
     /// File with the token that workers and tools must show; needed beyond loopback addresses
     #[arg(long, value_name = "FILE")]

@@ -40,6 +40,8 @@ pub(crate) struct Events {
 /// What was seen on the way.
 #[derive(Default)]
 struct Seen {
+    /// Whether there was any line.
+    any: bool,
     /// Whether the run is over, and no coordinator took it up since.
     over: bool,
     damaged: u64,
@@ -57,6 +59,9 @@ impl Events {
         } else if reader.is_torn(&RealFiles)? {
             print::log("the last line is not whole: it is being written, or a crash tore it");
         }
+        if !seen.any {
+            print::log(&format!("no events in {} yet", dir.display()));
+        }
         let Some((file, number)) = seen.first_damaged else {
             return Ok(());
         };
@@ -68,6 +73,7 @@ impl Events {
     }
 
     fn show(&self, lines: Vec<Line>, seen: &mut Seen) -> Result<(), Exit> {
+        seen.any |= !lines.is_empty();
         for line in lines {
             match line {
                 Line::Event(event) => {

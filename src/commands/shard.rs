@@ -6,23 +6,23 @@ use resilin_actors::Exit;
 use resilin_actors::host::{self, Options};
 use resilin_learn::registry::Registry;
 
+use crate::address;
 use crate::client::token;
 use crate::commands::coordinator::parent;
 use crate::commands::exit;
-use crate::commands::worker::dialled;
 
 /// Join a run and serve parts of its parameters, for [cluster] shard_processes above 0; it needs no
 /// data, and SIGTERM hands its parts over first where copies exist
 #[derive(Debug, clap::Args)]
 pub(crate) struct Shard {
     /// Address of the coordinator, HOST:PORT, as `resilin status` shows it
-    #[arg(long, value_name = "ADDR", value_parser = dialled)]
+    #[arg(long, value_name = "ADDR", value_parser = address::dialled)]
     join: String,
     /// Address for workers and other shards, HOST:PORT; port 0 takes a free one
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0", value_parser = address::listened)]
     listen: String,
     /// Address that they are told to dial, HOST:PORT, if not the one of --listen
-    #[arg(long, value_name = "ADDR", value_parser = dialled)]
+    #[arg(long, value_name = "ADDR", value_parser = address::dialled)]
     advertise: Option<String>,
     /// File with the token of the cluster; needed beyond loopback addresses
     #[arg(long, value_name = "FILE")]

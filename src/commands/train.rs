@@ -13,9 +13,9 @@ use resilin_core::job::{Document, Job};
 use resilin_learn::kernel::{Digest, hex};
 use resilin_learn::registry::Registry;
 
+use crate::address;
 use crate::client::{STATE, secret};
 use crate::commands::exit;
-use crate::commands::worker::dialled;
 use crate::face::{Face, FaceArgs};
 use crate::job_file::{JobArgs, utf8};
 use crate::print;
@@ -37,13 +37,13 @@ pub(crate) struct Train {
     #[arg(long)]
     fresh: bool,
     /// Address for workers, HOST:PORT, instead of [cluster] listen; port 0 takes a free one
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = address::listened)]
     listen: Option<String>,
     /// Address that workers are told to dial, HOST:PORT, where they do not reach the one listened on
-    #[arg(long, value_name = "ADDR", value_parser = dialled)]
+    #[arg(long, value_name = "ADDR", value_parser = address::dialled)]
     advertise: Option<String>,
     /// Address of the HTTP interface, HOST:PORT, instead of [cluster] api
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", value_parser = address::listened)]
     api: Option<String>,
     /// File with the token that workers and tools must show; needed beyond loopback addresses
     #[arg(long, value_name = "FILE")]

@@ -7,6 +7,7 @@ use resilin_actors::Exit;
 use resilin_actors::worker::{self, Options};
 use resilin_learn::registry::Registry;
 
+use crate::address;
 use crate::client::token;
 use crate::commands::coordinator::parent;
 use crate::commands::exit;
@@ -15,7 +16,7 @@ use crate::commands::exit;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Worker {
     /// Address of the coordinator, HOST:PORT, as `resilin status` shows it
-    #[arg(long, value_name = "ADDR", value_parser = dialled)]
+    #[arg(long, value_name = "ADDR", value_parser = address::dialled)]
     join: String,
     /// Directory where relative paths of [data] begin [default: the working directory]
     #[arg(long, value_name = "DIR")]
@@ -38,22 +39,5 @@ impl Worker {
             parent: parent(self.end_with_parent),
         };
         exit(worker::run(options, registry))
-    }
-}
-
-/// An address to dial: `HOST:PORT`, or `unix:PATH`, as a coordinator can listen.
-pub(super) fn dialled(text: &str) -> Result<String, String> {
-    let path = text.strip_prefix("unix:").map(|path| !path.is_empty());
-    let tcp = || {
-        let parts = text.rsplit_once(':');
-        parts.is_some_and(|(host, port)| {
-            let bracketed = host.starts_with('[') && host.ends_with(']');
-            let plain = !host.is_empty() && !host.contains(':');
-            (bracketed || plain) && port.parse::<u16>().is_ok_and(|port| port > 0)
-        })
-    };
-    match path.unwrap_or_else(tcp) {
-        true => Ok(text.into()),
-        false => Err("expected HOST:PORT with a port from 1 to 65535".into()),
     }
 }
