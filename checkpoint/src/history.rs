@@ -6,6 +6,7 @@ use std::path::Path;
 
 use resilin_core::job::Effective;
 use resilin_core::ledger::{Members, Record, StepRecord};
+use resilin_core::machine::job::Metrics;
 use resilin_core::{Step, Timeline};
 
 use crate::error::{Result, StoreError};
@@ -23,28 +24,13 @@ pub struct Superseded {
     pub chain: [u8; 32],
 }
 
-/// Rows that no step trains on, evaluated.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Evaluation {
-    /// The pass over the data that had ended, from 0.
-    pub epoch: u64,
-    /// The step whose weights were evaluated.
-    pub step: Step,
-    /// Rows counted, each once.
-    pub rows: u64,
-    /// Rows predicted right; `None` where targets are values.
-    pub correct: Option<u64>,
-    /// Sum of per-row losses, in tree order.
-    pub loss_sum: f64,
-}
-
 /// The ledger of a run, resolved to its newest timeline.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct History {
     newest: Timeline,
     lines: BTreeMap<Step, (Timeline, [u8; 32])>,
     steps: BTreeMap<Step, StepRecord>,
-    evaluations: BTreeMap<Step, Evaluation>,
+    evaluations: BTreeMap<Step, Metrics>,
     superseded: Vec<Superseded>,
     members: Members,
     job: Option<(u64, Effective)>,
@@ -84,15 +70,15 @@ impl History {
                 correct,
                 loss_sum,
             } => {
-                let evaluation = Evaluation {
-                    epoch,
-                    step,
+                let metrics = Metrics {
+                    version: step,
+                    epoch: epoch + 1,
                     rows,
                     correct,
                     loss_sum,
                 };
                 if timeline >= self.newest {
-                    self.evaluations.insert(step, evaluation);
+                    self.evaluations.insert(step, metrics);
                 }
             }
             Record::Members(members) => self.members = members,
@@ -178,8 +164,8 @@ impl History {
         self.steps.values()
     }
 
-    /// The newest timeline's evaluations by step.
-    pub fn evaluations(&self) -> impl Iterator<Item = &Evaluation> {
+    /// The newest timeline's evaluations by version.
+    pub fn evaluations(&self) -> impl Iterator<Item = &Metrics> {
         self.evaluations.values()
     }
 

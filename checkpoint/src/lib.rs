@@ -31,7 +31,7 @@ pub use audit::{Counts, Plan, Verdict, audit, open_ledger};
 pub use error::{Result, StoreError};
 pub use events::{EVENTS, EVENTS_LIMIT, EventReader, Events, Line, OLDER_EVENTS};
 pub use files::{Files, RealFiles, Writing};
-pub use history::{Evaluation, History, Superseded};
+pub use history::{History, Superseded};
 pub use ledger::{Cut, LEDGER};
 pub use line::LedgerMark;
 pub use lock::LOCK_WAIT;

@@ -227,15 +227,6 @@ fn digests(manifests: &[Manifest]) -> Vec<&str> {
 
 /// The scores of versions up to the base.
 fn metrics(history: &History) -> BTreeMap<Step, Metrics> {
-    let metrics = history.evaluations().map(|scored| {
-        let metrics = Metrics {
-            version: scored.step,
-            epoch: scored.epoch,
-            rows: scored.rows,
-            correct: scored.correct,
-            loss_sum: scored.loss_sum,
-        };
-        (scored.step, metrics)
-    });
-    metrics.collect()
+    let metrics = history.evaluations().copied();
+    metrics.map(|metrics| (metrics.version, metrics)).collect()
 }

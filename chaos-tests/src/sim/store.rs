@@ -137,16 +137,8 @@ pub(super) fn open(
         Ok(lines) => lines_to(&lines),
         Err(_) => Step(0),
     };
-    let metrics = history.evaluations().map(|scored| {
-        let metrics = Metrics {
-            version: scored.step,
-            epoch: scored.epoch,
-            rows: scored.rows,
-            correct: scored.correct,
-            loss_sum: scored.loss_sum,
-        };
-        (scored.step, metrics)
-    });
+    let metrics = history.evaluations().copied();
+    let metrics = metrics.map(|metrics| (metrics.version, metrics));
     Ok(Found {
         reign,
         base,

@@ -3,10 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use resilin_checkpoint::{
-    Evaluation, LEDGER, Patience, RealFiles, Run, Start, StateDir, Superseded,
-};
+use resilin_checkpoint::{LEDGER, Patience, RealFiles, Run, Start, StateDir, Superseded};
 use resilin_core::ledger::Record;
+use resilin_core::machine::job::Metrics;
 use resilin_core::{Step, Timeline};
 
 use crate::fixture::{NOW, chain, disk, identity, open_disk, open_run, save, step_record};
@@ -104,9 +103,9 @@ fn evaluations_of_the_newest_timeline_are_read_back() {
         evaluation(timeline, 6, 1e-300),
     ])
     .unwrap();
-    let read = |step: u64, loss_sum| Evaluation {
-        epoch: step / 2,
-        step: Step(step),
+    let read = |step: u64, loss_sum| Metrics {
+        version: Step(step),
+        epoch: step / 2 + 1,
         rows: 360,
         correct: Some(300 + step),
         loss_sum,

@@ -77,15 +77,9 @@ impl Watch {
             return;
         };
         self.epochs = self.epochs.max(report.epochs);
-        for scored in history.evaluations() {
-            self.score(&Metrics {
-                version: scored.step,
-                epoch: scored.epoch,
-                rows: scored.rows,
-                correct: scored.correct,
-                loss_sum: scored.loss_sum,
-            });
-        }
+        history
+            .evaluations()
+            .for_each(|metrics| self.score(metrics));
     }
 
     fn failed(&mut self, role: Role, pid: u32, how: &str) {
@@ -128,7 +122,7 @@ impl Watch {
         }
         self.scored = metrics.version;
         self.face.show(&Event::Epoch {
-            epoch: metrics.epoch + 1,
+            epoch: metrics.epoch,
             epochs: self.epochs,
             step: metrics.version.0,
             test_accuracy: metrics.accuracy(),

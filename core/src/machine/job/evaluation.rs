@@ -16,7 +16,7 @@ use crate::tree::Tree;
 pub struct Metrics {
     /// The version.
     pub version: Step,
-    /// The pass over the data that had ended, from 0.
+    /// The pass over the data that had ended, from 1.
     pub epoch: u64,
     /// Rows, each counted once.
     pub rows: u64,
@@ -167,7 +167,7 @@ impl Job {
         self.metrics.insert(version, metrics);
         effects.push(Effect::Append(Record::Evaluation {
             timeline: self.branch.timeline,
-            epoch,
+            epoch: epoch - 1,
             step: version,
             rows,
             correct,
@@ -190,7 +190,7 @@ impl Job {
         let version = evaluation.version;
         Metrics {
             version,
-            epoch: self.rules.sampling.position(Step(version.0 - 1)).epoch,
+            epoch: self.rules.sampling.position(Step(version.0 - 1)).epoch + 1,
             rows: scores.values().map(|score| score.rows).sum(),
             correct,
             loss_sum: Tree::new(self.rules.evaluation_tasks)

@@ -476,7 +476,7 @@ fn test_rows_are_shared_out_counted_once_and_added_in_task_order() {
     }
     let metrics = Metrics {
         version: Step(2),
-        epoch: 0,
+        epoch: 1,
         rows: 30,
         correct: Some(3),
         loss_sum: 0.1 + 0.1 + 0.1,
