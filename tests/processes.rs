@@ -20,6 +20,8 @@ mod quiet;
 mod resume;
 #[path = "processes/scene.rs"]
 mod scene;
+#[path = "processes/secret.rs"]
+mod secret;
 #[path = "processes/shards.rs"]
 mod shards;
 

@@ -166,6 +166,12 @@ impl Scene {
         found.into_keys().collect()
     }
 
+    /// The command lines of all living processes of the scene, words parted by blanks.
+    pub(crate) fn command_lines(&self) -> Vec<Vec<u8>> {
+        let all = living(self.dir.path()).into_values();
+        all.map(|words| words.join(" ").into_bytes()).collect()
+    }
+
     /// Waits until as many processes have the word in their command line.
     pub(crate) fn until_processes(&self, word: &str, count: usize) -> Vec<u32> {
         let deadline = Instant::now() + PATIENCE;
