@@ -2,6 +2,7 @@
 //! microbatches to sums of per-sample gradients.
 
 use std::any::Any;
+use std::sync::Arc;
 
 use resilin_core::layout::Entry;
 use resilin_core::random::{Key, Purpose, Stream};
@@ -142,4 +143,65 @@ pub trait Model: Send + Sync {
         batch: &Batch,
         workspace: &mut Workspace,
     ) -> Result<Score, ModelError>;
+
+    /// Appends what the model gives for rows, row-major: for classes one value each, of which the
+    /// largest is the predicted one, else the values. Targets are not looked at. Returns the values
+    /// a row.
+    ///
+    /// # Errors
+    /// Rows that do not fit the model, or a model that only has a loss.
+    fn predict(
+        &self,
+        _weights: &[f32],
+        _batch: &Batch,
+        _workspace: &mut Workspace,
+        _outputs: &mut Vec<f32>,
+    ) -> Result<usize, ModelError> {
+        Err(ModelError(
+            "the model has a loss and no prediction; give it one (`with_prediction`)".into(),
+        ))
+    }
+}
+
+impl<M: Model + ?Sized> Model for Arc<M> {
+    fn entries(&self) -> Vec<Entry> {
+        (**self).entries()
+    }
+
+    fn initialise(&self, seed: u64, weights: &mut [f32]) {
+        (**self).initialise(seed, weights);
+    }
+
+    fn workspace(&self) -> Workspace {
+        (**self).workspace()
+    }
+
+    fn evaluate(
+        &self,
+        weights: &[f32],
+        microbatches: &[Microbatch<'_>],
+        workspace: &mut Workspace,
+        sink: &mut dyn Sink,
+    ) -> Result<(), ModelError> {
+        (**self).evaluate(weights, microbatches, workspace, sink)
+    }
+
+    fn score(
+        &self,
+        weights: &[f32],
+        batch: &Batch,
+        workspace: &mut Workspace,
+    ) -> Result<Score, ModelError> {
+        (**self).score(weights, batch, workspace)
+    }
+
+    fn predict(
+        &self,
+        weights: &[f32],
+        batch: &Batch,
+        workspace: &mut Workspace,
+        outputs: &mut Vec<f32>,
+    ) -> Result<usize, ModelError> {
+        (**self).predict(weights, batch, workspace, outputs)
+    }
 }

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::collections::BTreeMap;
 
 use resilin_core::machine::Rules;
+use resilin_core::tree::Node;
 use resilin_core::vote::{Action, Flags, Vote, decide};
 use resilin_core::{PartitionId, SliceId, Step, Timeline};
 
-use crate::kernel::{Digest, EvaluateError, Evaluator, SliceKernel, Which, chain_line};
+use crate::kernel::{Digest, EvaluateError, Evaluator, NodeResult, SliceKernel, Which, chain_line};
 use crate::model::{Outcome, Score};
 use crate::task::Task;
 
@@ -120,6 +121,17 @@ pub fn run(task: &Arc<Task>, mut report: impl FnMut(Progress)) -> Result<Trained
     })
 }
 
+/// What somebody evaluated of the open step.
+#[derive(Clone, Copy, Debug)]
+pub struct Part<'a> {
+    /// The node.
+    pub node: Node,
+    /// Its gradient, one value a parameter.
+    pub gradient: &'a [f32],
+    /// What comes with it.
+    pub result: &'a NodeResult,
+}
+
 /// The state of a serial run, for callers that step by themselves.
 pub struct Reference {
     task: Arc<Task>,
@@ -205,13 +217,34 @@ impl Reference {
     /// If rows cannot be read, the model does not take them, or values stop being finite.
     pub fn step(&mut self, step: Step) -> Result<StepReport, ReferenceError> {
         let weights = Arc::clone(self.weights());
-        let root = self.task.tree.root();
-        let result = self
-            .evaluator
-            .evaluate(&weights, step, root, &mut self.sum)?;
+        let node = self.task.tree.root();
+        let mut sum = std::mem::take(&mut self.sum);
+        let result = self.evaluator.evaluate(&weights, step, node, &mut sum);
         drop(weights);
+        let done = result.map_err(ReferenceError::from).and_then(|result| {
+            let (gradient, result) = (sum.as_slice(), &result);
+            let whole = Part {
+                node,
+                gradient,
+                result,
+            };
+            self.apply(step, &[whole])
+        });
+        self.sum = sum;
+        done
+    }
+
+    /// Applies the open step as others evaluated it. The bits do not depend on how its tree was
+    /// dealt into parts.
+    ///
+    /// # Errors
+    /// Values that are not finite, where the policy is to halt.
+    ///
+    /// # Panics
+    /// If the parts do not cover every partition that has samples exactly once.
+    pub fn apply(&mut self, step: Step, parts: &[Part<'_>]) -> Result<StepReport, ReferenceError> {
         let with_samples = self.task.sampling.with_samples(step);
-        let outcome = result.outcome;
+        let outcome = self.outcome(parts);
         let mut report = StepReport {
             version: step.next(),
             chain: [0; 32],
@@ -219,14 +252,14 @@ impl Reference {
             samples: 0,
             fate: Fate::Skipped,
         };
-        let broken = result
-            .non_finite
-            .first()
-            .map(|(p, _)| format!("the gradient of partition {p}"));
+        let mut broken = parts.iter().flat_map(|part| &part.result.non_finite);
+        let broken = broken
+            .next()
+            .map(|(partition, _)| format!("the gradient of partition {partition}"));
         let (action, broken) = match broken {
             Some(what) => (self.decide(step, Vec::new(), vec![0]), what),
             None => {
-                let nodes = [(root, self.sum.as_slice())];
+                let nodes: Vec<_> = parts.iter().map(|p| (p.node, p.gradient)).collect();
                 let stats = self
                     .slice
                     .combine(step, &nodes, &with_samples, outcome.weight);
@@ -249,6 +282,22 @@ impl Reference {
         Ok(report)
     }
 
+    /// What the parts add up to, in tree order.
+    fn outcome(&self, parts: &[Part<'_>]) -> Outcome {
+        let sum = |value: fn(&Outcome) -> f64| {
+            let of = |node: Node| {
+                let part = parts.iter().find(|part| part.node == node)?;
+                Some(value(&part.result.outcome))
+            };
+            self.task.tree.sum(&of).unwrap_or(0.0)
+        };
+        Outcome {
+            samples: parts.iter().map(|part| part.result.outcome.samples).sum(),
+            weight: sum(|outcome| outcome.weight),
+            loss_sum: sum(|outcome| outcome.loss_sum),
+        }
+    }
+
     /// The decision of the only slice.
     fn decide(&self, step: Step, squares: Vec<f64>, non_finite: Vec<u32>) -> Action {
         let slice = SliceId(0);
@@ -263,7 +312,11 @@ impl Reference {
         decide(&self.rules.votes, &BTreeMap::from([(slice, vote)])).action
     }
 
-    fn test(&mut self) -> Result<Option<Score>, EvaluateError> {
+    /// Scores the newest weights on the test rows; `None` if there are none.
+    ///
+    /// # Errors
+    /// If rows cannot be read, or the model does not take them.
+    pub fn test(&mut self) -> Result<Option<Score>, EvaluateError> {
         let weights = Arc::clone(self.weights());
         self.evaluator.score_all(&weights, Which::Test)
     }

@@ -171,6 +171,25 @@ impl Model for ClosureModel {
             loss_sum,
         })
     }
+
+    fn predict(
+        &self,
+        weights: &[f32],
+        batch: &Batch,
+        workspace: &mut Workspace,
+        outputs: &mut Vec<f32>,
+    ) -> Result<usize, ModelError> {
+        self.rows.check_features(batch)?;
+        let predict = self.predict.as_ref().ok_or_else(|| {
+            ModelError("the model has a loss and no prediction; add `with_prediction`".into())
+        })?;
+        let tape = tape(workspace);
+        tape.load(weights);
+        let found = predict(tape, batch);
+        let values = tape.value(found);
+        outputs.extend_from_slice(values);
+        Ok(values.len() / batch.rows)
+    }
 }
 
 fn glorot(stream: Stream, entry: &Entry, values: &mut [f32]) {

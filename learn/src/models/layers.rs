@@ -241,11 +241,7 @@ impl Layers {
         workspace: &mut Workspace,
     ) -> Result<Score, ModelError> {
         self.config.rows.check(batch)?;
-        let scratch = scratch(workspace);
-        scratch.load(self, std::iter::once(batch));
-        for number in 0..self.dense.len() {
-            scratch.forward(self, weights, number);
-        }
+        let scratch = self.run(weights, batch, workspace);
         let correct = match self.config.rows.targets {
             TargetKind::Classes(_) => Some(scratch.count_correct(self, &batch.targets)),
             TargetKind::Values(_) => None,
@@ -255,6 +251,33 @@ impl Layers {
             correct,
             loss_sum: scratch.pull_loss(self, 0..batch.rows, &batch.targets),
         })
+    }
+
+    pub(super) fn predict(
+        &self,
+        weights: &[f32],
+        batch: &Batch,
+        workspace: &mut Workspace,
+        outputs: &mut Vec<f32>,
+    ) -> Result<usize, ModelError> {
+        self.config.rows.check_features(batch)?;
+        outputs.extend_from_slice(self.run(weights, batch, workspace).outputs());
+        Ok(self.config.rows.outputs())
+    }
+
+    /// Runs rows forward without dropout.
+    fn run<'w>(
+        &self,
+        weights: &[f32],
+        batch: &Batch,
+        workspace: &'w mut Workspace,
+    ) -> &'w mut Scratch {
+        let scratch = scratch(workspace);
+        scratch.load(self, std::iter::once(batch));
+        for number in 0..self.dense.len() {
+            scratch.forward(self, weights, number);
+        }
+        scratch
     }
 }
 

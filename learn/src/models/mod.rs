@@ -56,6 +56,16 @@ macro_rules! model_of_layers {
             ) -> Result<$crate::model::Score, $crate::model::ModelError> {
                 self.layers.score(weights, batch, workspace)
             }
+
+            fn predict(
+                &self,
+                weights: &[f32],
+                batch: &$crate::dataset::Batch,
+                workspace: &mut $crate::model::Workspace,
+                outputs: &mut Vec<f32>,
+            ) -> Result<usize, $crate::model::ModelError> {
+                self.layers.predict(weights, batch, workspace, outputs)
+            }
         }
     };
 }

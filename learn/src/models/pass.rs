@@ -161,14 +161,18 @@ impl Scratch {
         below.gradient = gradient;
     }
 
+    /// What the last layer gives, row-major; the loss gradient after [`Self::pull_loss`].
+    pub(super) fn outputs(&self) -> &[f32] {
+        &self.layers.last().expect("a model has a layer").output
+    }
+
     /// Rows whose largest output is their class; of equal ones the first counts.
     pub(super) fn count_correct(&self, model: &Layers, targets: &Targets) -> u64 {
         let Targets::Classes(classes) = targets else {
             return 0;
         };
         let width = model.config.rows.outputs();
-        let outputs = &self.layers.last().expect("a model has a layer").output;
-        let rows = outputs.chunks_exact(width).zip(classes);
+        let rows = self.outputs().chunks_exact(width).zip(classes);
         rows.filter(|(row, class)| largest(row) == **class as usize)
             .count() as u64
     }

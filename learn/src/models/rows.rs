@@ -26,11 +26,20 @@ impl Rows {
     /// # Errors
     /// No row, another width, another kind or number of targets, or a class out of range.
     pub fn check(self, batch: &Batch) -> Result<(), ModelError> {
+        self.check_features(batch)?;
+        self.check_targets(batch)
+    }
+
+    /// The same without a look at the targets: for rows that are only predicted.
+    ///
+    /// # Errors
+    /// No row, or another width.
+    pub fn check_features(self, batch: &Batch) -> Result<(), ModelError> {
         let Batch {
             rows,
             width,
             features,
-            targets,
+            ..
         } = batch;
         if *rows == 0 {
             return refuse("a batch without rows; leave empty microbatches out".into());
@@ -42,6 +51,11 @@ impl Rows {
                 self.width
             ));
         }
+        Ok(())
+    }
+
+    fn check_targets(self, batch: &Batch) -> Result<(), ModelError> {
+        let Batch { rows, targets, .. } = batch;
         match (targets, self.targets) {
             (Targets::Classes(classes), TargetKind::Classes(count)) => {
                 if classes.len() != *rows {
