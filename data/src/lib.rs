@@ -11,6 +11,7 @@ mod input;
 mod keys;
 mod labels;
 pub mod libsvm;
+mod memory;
 mod number;
 pub mod numbers;
 mod rows;
