@@ -27,6 +27,7 @@ mod log;
 mod print;
 mod results;
 mod runs;
+mod trainer;
 mod trial;
 
 use std::process::ExitCode;
@@ -34,13 +35,15 @@ use std::sync::Arc;
 
 use resilin_actors::Exit;
 
-pub use resilin_core::job::{JobError, Key, Section};
+pub use resilin_core::job::{JobError, Key, Section, Value};
 pub use resilin_core::layout::Entry;
 pub use resilin_core::random;
+pub use resilin_data::Table;
 pub use resilin_learn::dataset::{Dataset, Manifest, Split, TargetKind};
 pub use resilin_learn::model::Model;
 pub use resilin_learn::registry::Registry;
 pub use resilin_learn::{autograd, dataset, math, model, models, optimizer, schedule};
+pub use trainer::{Moment, Predictions, TrainError, Trained, Trainer};
 
 /// The whole program: reads the command line, does what it says, and gives the exit code. The data
 /// sources and the model `command` that every `resilin` has are added; a name in `registry` comes

@@ -100,6 +100,7 @@ macro_rules! value_from {
 }
 
 value_from! {
+    i32 => |v| Self::Integer(v.into()),
     i64 => |v| Self::Integer(v.into()),
     u64 => |v| Self::Integer(v.into()),
     u32 => |v| Self::Integer(v.into()),
