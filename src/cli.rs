@@ -8,8 +8,8 @@ use resilin_actors::Exit;
 use resilin_learn::registry::Registry;
 
 use crate::commands::{
-    audit, bench, chaos, checkpoints, coordinator, drain, events, reference, replay, scale, shard,
-    status, stop, train, worker,
+    audit, bench, chaos, checkpoints, coordinator, data, drain, events, reference, replay, scale,
+    shard, status, stop, train, worker,
 };
 use crate::{log, print};
 
@@ -43,6 +43,7 @@ enum Command {
     Chaos(chaos::Chaos),
     Audit(audit::Audit),
     Replay(replay::Replay),
+    Data(data::Data),
     Bench(bench::Bench),
 }
 
@@ -68,6 +69,7 @@ pub(crate) fn run(registry: Arc<Registry>) -> Result<(), Exit> {
         Command::Chaos(chaos) => chaos.run(&registry),
         Command::Audit(audit) => audit.run(),
         Command::Replay(replay) => replay.run(&registry),
+        Command::Data(data) => data.run(),
         Command::Bench(bench) => bench.run(&registry),
     }
 }

@@ -6,6 +6,8 @@
 mod bad_input;
 #[path = "processes/chaos.rs"]
 mod chaos;
+#[path = "processes/data.rs"]
+mod data;
 #[path = "processes/elastic.rs"]
 mod elastic;
 #[path = "processes/foreign.rs"]

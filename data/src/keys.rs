@@ -3,6 +3,7 @@
 //! Paths are free: the manifest says what the rows are, wherever they lie. Everything that changes
 //! values, targets or the split decides bits.
 
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use resilin_core::job::{JobError, Key, Section};
@@ -11,6 +12,7 @@ use crate::csv::{Column, Header, Missing};
 use crate::labels::{ClassRule, Target};
 use crate::libsvm::Base;
 use crate::split::Holdout;
+use crate::synthetic;
 
 pub(crate) const PATH: Key = Key::free(
     "path",
@@ -39,6 +41,25 @@ const VERSION: Key = Key::bits(
     "version",
     "",
     "What the rows are, in your words: change it with them, and a run on the old ones is another run.",
+);
+
+const COMPUTED: Key = Key::bits("rows", "rows", "Training rows.");
+const COMPUTED_TEST: Key = Key::bits("test_rows", "rows", "Test rows; others than those.");
+const COMPUTED_WIDTH: Key = Key::bits("width", "", "Values in a row, uniform in [-1, 1).");
+const COMPUTED_CLASSES: Key = Key::bits(
+    "classes",
+    "",
+    "Number of classes; a row's is that whose random weights have the largest product with it.",
+);
+const NOISE: Key = Key::bits(
+    "noise",
+    "",
+    "Share of the rows whose class is drawn at random instead.",
+);
+const COMPUTED_SEED: Key = Key::bits(
+    "data_seed",
+    "",
+    "Seed of the rows; its own, so that another run.seed keeps them.",
 );
 
 /// The positive normal numbers of f32.
@@ -256,4 +277,20 @@ pub(crate) fn counts(section: &mut Section<'_>) -> Result<(u32, u32), JobError> 
 
 pub(crate) fn version(section: &mut Section<'_>) -> Result<String, JobError> {
     section.text(&VERSION, Some("1"))
+}
+
+/// The keys of computed rows.
+pub(crate) fn synthetic(section: &mut Section<'_>) -> Result<synthetic::Config, JobError> {
+    let mut count = |key, default, range: RangeInclusive<u64>| {
+        let count = section.unsigned(key, Some(default), range)?;
+        Ok::<_, JobError>(u32::try_from(count).expect("at most 2^30"))
+    };
+    Ok(synthetic::Config {
+        rows: count(&COMPUTED, 10_000, 1..=1 << 30)?,
+        test_rows: count(&COMPUTED_TEST, 1000, 0..=1 << 30)?,
+        width: count(&COMPUTED_WIDTH, 100, 1..=1 << 16)?,
+        classes: count(&COMPUTED_CLASSES, 10, 1..=1 << 16)?,
+        noise: section.float(&NOISE, Some(0.0), 0.0..=1.0)?,
+        seed: section.unsigned(&COMPUTED_SEED, Some(1), 0..=u64::MAX)?,
+    })
 }

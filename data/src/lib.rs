@@ -17,6 +17,7 @@ pub mod numbers;
 mod rows;
 pub mod sources;
 pub mod split;
+pub mod synthetic;
 pub mod table;
 
 use resilin_learn::registry::Registry;
@@ -26,7 +27,8 @@ pub use rows::Rows;
 pub use split::Holdout;
 pub use table::{Origin, Subset, Table};
 
-/// Adds the sources of this crate to a registry: `digits`, `csv`, `idx`, `libsvm` and `numbers`.
+/// Adds the sources of this crate to a registry: `digits`, `csv`, `idx`, `libsvm`, `numbers` and
+/// `synthetic`.
 #[must_use]
 pub fn sources(registry: Registry) -> Registry {
     registry
@@ -35,4 +37,5 @@ pub fn sources(registry: Registry) -> Registry {
         .data("idx", sources::idx)
         .data("libsvm", sources::libsvm)
         .data("numbers", sources::numbers)
+        .data("synthetic", sources::synthetic)
 }

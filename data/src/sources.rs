@@ -8,7 +8,7 @@ use resilin_learn::dataset::Split;
 
 use crate::{
     csv as csv_files, digits as embedded, idx as idx_files, keys, libsvm as sparse_files,
-    numbers as elsewhere,
+    numbers as elsewhere, synthetic as computed,
 };
 
 /// `name = "digits"`.
@@ -111,4 +111,12 @@ pub fn numbers(section: &mut Section<'_>, _directory: Option<&Path>) -> Result<S
         test_rows,
         version: keys::version(section)?,
     }))
+}
+
+/// `name = "synthetic"`: rows that are computed.
+///
+/// # Errors
+/// A key that is wrong.
+pub fn synthetic(section: &mut Section<'_>, _directory: Option<&Path>) -> Result<Split, JobError> {
+    Ok(computed::load(&keys::synthetic(section)?))
 }

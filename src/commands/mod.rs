@@ -5,6 +5,7 @@ pub(crate) mod bench;
 pub(crate) mod chaos;
 pub(crate) mod checkpoints;
 pub(crate) mod coordinator;
+pub(crate) mod data;
 pub(crate) mod drain;
 mod duration;
 pub(crate) mod events;
