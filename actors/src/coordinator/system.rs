@@ -37,7 +37,7 @@ pub(super) fn serve(opening: Opening) -> Exit {
 async fn serve_async(opening: Opening) -> Result<Exit, Exit> {
     let mut signals = Signals::take()?;
     let address = Address::from(opening.listen.as_str());
-    let listener = Listener::bind(&address, ListenOptions::default()).await;
+    let listener = Listener::bind(&address, ListenOptions::with_near_socket()).await;
     let listener = listener.map_err(|error| Exit::Fault(error.to_string()))?;
     let http = http::bind(&opening.api)?;
     let listen = listener.address().to_string();

@@ -70,7 +70,7 @@ pub(super) async fn serve(options: Options, registry: Arc<Registry>) -> Result<E
 /// The listener, and where others dial it.
 async fn listen(options: &Options) -> Result<(Listener, String), Exit> {
     let address = Address::from(options.listen.as_str());
-    let listener = Listener::bind(&address, ListenOptions::default()).await;
+    let listener = Listener::bind(&address, ListenOptions::with_near_socket()).await;
     let listener = listener.map_err(|error| Exit::Fault(error.to_string()))?;
     let bound = listener.address().to_string();
     Ok((listener, options.advertise.clone().unwrap_or(bound)))

@@ -4,15 +4,20 @@
 //! has a newer version). Credit for at most half the window is held back per tensor until the
 //! consumer takes it, so two tensors of any size fit, and a tensor larger than the window too.
 
+use std::ops::Range;
+
 use resilin_core::frame::{DataHeader, FrameError};
 
+use super::part::Part;
 use super::pool::{BufferPool, PooledBuffer};
 
 /// The receiver's answer to the first piece of a tensor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum Wanted {
     /// Store it and deliver it.
     Take,
+    /// Store it there and deliver no values.
+    Place(Part),
     /// Read it off the link and forget it, such as a sum that is covered already.
     Discard,
 }
@@ -33,8 +38,23 @@ struct Partial {
     header: DataHeader,
     filled: usize,
     /// None while a tensor is discarded.
-    values: Option<PooledBuffer>,
+    target: Option<Target>,
     held: u64,
+}
+
+/// Where a tensor is stored.
+enum Target {
+    Own(PooledBuffer),
+    Part(Part),
+}
+
+impl Target {
+    fn write<R>(&mut self, range: Range<usize>, act: impl FnOnce(&mut [f32]) -> R) -> R {
+        match self {
+            Self::Own(buffer) => act(&mut buffer[range]),
+            Self::Part(part) => part.write(range, act),
+        }
+    }
 }
 
 pub(super) struct Assembly {
@@ -87,27 +107,37 @@ impl Assembly {
         // Before the new buffer is taken, so that a successor of equal length reuses this one.
         let released = self.partial.take().map_or(0, |partial| partial.held);
         let length = usize::try_from(header.total).expect("max_values fits the address space");
-        let values = match (self.want)(&header) {
-            Wanted::Take => Some(self.pool.take(length)),
+        let target = match (self.want)(&header) {
+            Wanted::Take => Some(Target::Own(self.pool.take(length))),
+            Wanted::Place(part) if part.len() == length => Some(Target::Part(part)),
+            Wanted::Place(part) => {
+                return Err(FrameError::Data(format!(
+                    "a tensor of {length} values where {} belong",
+                    part.len()
+                )));
+            }
             Wanted::Discard => None,
         };
         self.partial = Some(Partial {
             header,
             filled: 0,
-            values,
+            target,
             held: 0,
         });
         Ok(released)
     }
 
-    /// Where the next `values` values go; None if they are discarded. Follows `begin`.
-    pub(super) fn target(&mut self, values: usize) -> Option<&mut [f32]> {
+    /// Lets `act` write to where the next `values` values go; None if they are discarded. Follows
+    /// `begin`; may be repeated before `end`.
+    pub(super) fn fill<R>(
+        &mut self,
+        values: usize,
+        act: impl FnOnce(&mut [f32]) -> R,
+    ) -> Option<R> {
         let partial = self.partial.as_mut().expect("begin came first");
         let filled = partial.filled;
-        partial
-            .values
-            .as_mut()
-            .map(|buffer| &mut buffer[filled..filled + values])
+        let target = partial.target.as_mut();
+        target.map(|target| target.write(filled..filled + values, act))
     }
 
     /// The values have arrived: returns the credit to give back now, and the tensor if this was
@@ -115,10 +145,9 @@ impl Assembly {
     pub(super) fn end(&mut self, values: usize) -> (u64, Option<Complete>) {
         let partial = self.partial.as_mut().expect("begin came first");
         partial.filled += values;
-        let hold = if partial.values.is_some() {
-            self.hold
-        } else {
-            0
+        let hold = match partial.target {
+            Some(_) => self.hold,
+            None => 0,
         };
         let owed = partial.held + values as u64 * 4;
         partial.held = owed.min(hold);
@@ -128,12 +157,16 @@ impl Assembly {
         }
         let Some(Partial {
             mut header,
-            values: Some(values),
+            target: Some(target),
             held,
             ..
         }) = self.partial.take()
         else {
             return (released, None);
+        };
+        let values = match target {
+            Target::Own(values) => values,
+            Target::Part(_) => self.pool.take(0),
         };
         header.offset = 0;
         (

@@ -2,6 +2,7 @@ use resilin_core::frame::{Encoding, Kind};
 use resilin_core::{Incarnation, MapNumber, RunId, Step, Timeline, View};
 
 use super::*;
+use crate::link::JointBuffer;
 
 const WINDOW: u32 = 80;
 
@@ -46,7 +47,8 @@ fn pieces_fill_one_buffer_and_half_the_window_is_held() {
     for offset in [0, 8, 16] {
         assert_eq!(assembly.begin(header(1, offset, 20), 8), Ok(0));
         let values = if offset == 16 { 4 } else { 8 };
-        assembly.target(values).expect("wanted").fill(offset as f32);
+        let filled = assembly.fill(values, |piece| piece.fill(offset as f32));
+        filled.expect("wanted");
         let (credit, complete) = assembly.end(values);
         released.push(credit);
         if let Some(complete) = complete {
@@ -73,7 +75,7 @@ fn another_tensor_supersedes_the_one_under_way() {
         "its credit comes back"
     );
     assert_eq!(pool.idle_bytes(), 0, "its buffer is the new one's");
-    assembly.target(20).expect("wanted").fill(1.0);
+    assembly.fill(20, |piece| piece.fill(1.0)).expect("wanted");
     assert!(assembly.end(20).1.is_some());
 }
 
@@ -82,12 +84,31 @@ fn what_is_not_wanted_has_no_buffer_and_returns_all_credit() {
     let pool = BufferPool::new(1 << 20);
     let mut assembly = assembly(&pool);
     assert_eq!(assembly.begin(header(13, 0, 20), 12), Ok(0));
-    assert!(assembly.target(12).is_none());
+    assert_eq!(assembly.fill(12, |piece| piece.len()), None);
     assert!(matches!(assembly.end(12), (48, None)));
     assert_eq!(assembly.begin(header(13, 12, 20), 8), Ok(0));
     assert!(matches!(assembly.end(8), (32, None)));
     assert_eq!(assembly.begin(header(14, 0, 1), 1), Ok(0));
-    assert!(assembly.target(1).is_some());
+    assert_eq!(assembly.fill(1, |piece| piece.len()), Some(1));
+}
+
+#[test]
+fn a_tensor_goes_to_its_place_in_a_whole() {
+    let pool = BufferPool::new(1 << 20);
+    let whole = JointBuffer::new(pool.take(6));
+    let part = whole.part(2..6);
+    let want = move |_: &DataHeader| Wanted::Place(part.clone());
+    let mut assembly = Assembly::new(pool.clone(), Box::new(want), 1000, WINDOW);
+    assert_eq!(assembly.begin(header(1, 0, 4), 1), Ok(0));
+    assembly.fill(1, |piece| piece.fill(7.0)).expect("wanted");
+    assert!(assembly.end(1).1.is_none());
+    assert_eq!(assembly.begin(header(1, 1, 4), 3), Ok(0));
+    assembly.fill(3, |piece| piece.fill(8.0)).expect("wanted");
+    let complete = assembly.end(3).1.expect("all are here");
+    assert_eq!((complete.values.len(), complete.held), (0, 16));
+    assert_eq!(whole.read()[2..], [7.0, 8.0, 8.0, 8.0]);
+    let longer = assembly.begin(header(2, 0, 5), 5);
+    assert!(matches!(longer, Err(FrameError::Data(_))), "another length");
 }
 
 #[test]

@@ -21,7 +21,7 @@ pub enum Received {
     Tensor {
         /// What it is; `offset` is 0.
         header: DataHeader,
-        /// Its values; dropped, the buffer is used again.
+        /// Its values; dropped, the buffer is used again. None where the filter said where they go.
         values: PooledBuffer,
     },
     /// The link has ended; nothing comes after this.

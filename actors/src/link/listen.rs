@@ -15,7 +15,7 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinHandle;
 
-use super::connect::{Address, listen_for, tcp, tell, unix};
+use super::connect::{Address, listen_for, near_path, tcp, tell, unix};
 use super::error::{BindError, LinkError};
 use super::wire::Socket;
 use super::{Link, LinkOptions};
@@ -31,6 +31,17 @@ pub struct ListenOptions {
     pub deadline: Duration,
     /// Connections that may be before or in their hello, or wait to be judged, at a time.
     pub pending: usize,
+    /// Whether processes of this host get a way that is shorter than TCP.
+    pub near: Near,
+}
+
+/// The way of processes of the same host and user to a TCP listener.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Near {
+    /// Links for tensors come in by a Unix socket.
+    UnixSocket,
+    /// They come in by TCP as from everywhere.
+    Tcp,
 }
 
 impl Default for ListenOptions {
@@ -38,6 +49,18 @@ impl Default for ListenOptions {
         Self {
             deadline: Duration::from_secs(5),
             pending: 256,
+            near: Near::Tcp,
+        }
+    }
+}
+
+impl ListenOptions {
+    /// The default, with the short way for processes of this host.
+    #[must_use]
+    pub fn with_near_socket() -> Self {
+        Self {
+            near: Near::UnixSocket,
+            ..Self::default()
         }
     }
 }
@@ -51,6 +74,7 @@ pub struct Listener {
 
 enum Bound {
     Tcp(TcpListener),
+    Near(TcpListener, UnixListener),
     Unix(UnixListener),
 }
 
@@ -70,7 +94,8 @@ impl Listener {
             Address::Tcp(host) => {
                 let listener = TcpListener::bind(host).await.map_err(fail)?;
                 let bound: SocketAddr = listener.local_addr().map_err(fail)?;
-                (Bound::Tcp(listener), Address::Tcp(bound.to_string()))
+                let address = Address::Tcp(bound.to_string());
+                (beside(listener, bound, options.near), address)
             }
             Address::Unix(path) => {
                 let listener = bind_unix(path).map_err(fail)?;
@@ -107,6 +132,22 @@ impl Drop for Listener {
     }
 }
 
+/// Adds the Unix socket for this host; without one, everybody takes the TCP socket.
+fn beside(listener: TcpListener, bound: SocketAddr, near: Near) -> Bound {
+    let path = match near {
+        Near::UnixSocket => near_path(bound),
+        Near::Tcp => None,
+    };
+    match path.map(UnixListener::bind) {
+        Some(Ok(near)) => Bound::Near(listener, near),
+        Some(Err(error)) => {
+            tracing::debug!(%bound, %error, "no Unix socket beside the TCP socket");
+            Bound::Tcp(listener)
+        }
+        None => Bound::Tcp(listener),
+    }
+}
+
 /// Binds a Unix socket, also where a killed process left its file behind.
 fn bind_unix(path: &Path) -> io::Result<UnixListener> {
     match UnixListener::bind(path) {
@@ -126,15 +167,25 @@ fn is_abandoned(path: &Path) -> bool {
 
 async fn accept(listener: &Bound) -> io::Result<(Socket, String)> {
     match listener {
-        Bound::Tcp(listener) => {
-            let (stream, peer) = listener.accept().await?;
-            Ok((tcp(stream)?, peer.to_string()))
+        Bound::Tcp(listener) => accept_tcp(listener).await,
+        Bound::Near(listener, near) => {
+            tokio::select! {
+                accepted = accept_tcp(listener) => accepted,
+                accepted = accept_unix(near) => accepted,
+            }
         }
-        Bound::Unix(listener) => {
-            let (stream, _peer) = listener.accept().await?;
-            Ok((unix(stream), "unix socket".into()))
-        }
+        Bound::Unix(listener) => accept_unix(listener).await,
     }
+}
+
+async fn accept_tcp(listener: &TcpListener) -> io::Result<(Socket, String)> {
+    let (stream, peer) = listener.accept().await?;
+    Ok((tcp(stream)?, peer.to_string()))
+}
+
+async fn accept_unix(listener: &UnixListener) -> io::Result<(Socket, String)> {
+    let (stream, _peer) = listener.accept().await?;
+    Ok((unix(stream), "unix socket".into()))
 }
 
 async fn accept_all(listener: Bound, options: ListenOptions, knocks: mpsc::Sender<Knock>) {

@@ -9,7 +9,7 @@
 //! - [`dial`], [`Listener`], [`Knock`]: making a link;
 //! - [`LinkSender`]: control, tensors, newest-only streams;
 //! - [`Inbox`]: what came in;
-//! - [`BufferPool`], [`SharedValues`]: memory;
+//! - [`BufferPool`], [`SharedValues`], [`JointBuffer`]: memory;
 //! - [`Backoff`]: when to dial again.
 
 mod assembly;
@@ -19,6 +19,7 @@ mod error;
 mod inbox;
 mod listen;
 mod outbox;
+mod part;
 mod pool;
 mod sender;
 mod shared;
@@ -40,8 +41,9 @@ pub use backoff::Backoff;
 pub use connect::{Address, dial};
 pub use error::{BindError, DialError, LinkError, SendError};
 pub use inbox::{ControlMessage, Inbox, Received};
-pub use listen::{Knock, ListenOptions, Listener};
+pub use listen::{Knock, ListenOptions, Listener, Near};
 pub use outbox::{OutTensor, Stream};
+pub use part::{JointBuffer, Part};
 pub use pool::{BufferPool, PooledBuffer, SharedValues};
 pub use sender::LinkSender;
 pub use shared::LinkCounters;

@@ -1,13 +1,18 @@
 //! The two tasks that own a link's socket: one only reads, the other only writes, so that reading
 //! never waits for writing (PROTOCOL 18).
 
+use std::future::poll_fn;
 use std::io::{self, IoSlice};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
 use resilin_core::frame::{
     self, Checksum, Credit, DataHeader, FrameError, FrameKind, PRELUDE_BYTES, Prelude,
 };
-use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::io::{
+    AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader, ReadBuf,
+};
 use tokio::sync::{Semaphore, mpsc};
 
 use super::assembly::Assembly;
@@ -234,24 +239,27 @@ impl Reader {
             Checksum::On => Some(crc32fast::Hasher::new()),
             Checksum::Off => None,
         };
-        match self.assembly.target(values) {
-            Some(target) => {
-                read_into(
-                    &mut self.source,
-                    bytemuck::cast_slice_mut(target),
-                    &mut hasher,
-                )
-                .await?;
+        scratch.resize(DISCARD_BYTES, 0);
+        let payload = prelude.payload as usize;
+        let mut filled = 0;
+        while filled < payload {
+            let Self {
+                source, assembly, ..
+            } = self;
+            let read = poll_fn(|context| {
+                let mut read = |target: &mut [u8]| poll_read(source, context, target, &mut hasher);
+                let stored = assembly.fill(values, |piece| {
+                    read(&mut bytemuck::cast_slice_mut(piece)[filled..])
+                });
+                let left = (payload - filled).min(DISCARD_BYTES);
+                stored.unwrap_or_else(|| read(&mut scratch[..left]))
+            });
+            let read = read.await?;
+            if read == 0 {
+                let (have, need) = (filled, payload);
+                return Err(FrameError::Short { have, need }.into());
             }
-            None => {
-                scratch.resize(DISCARD_BYTES, 0);
-                let mut left = prelude.payload as usize;
-                while left > 0 {
-                    let part = left.min(DISCARD_BYTES);
-                    read_into(&mut self.source, &mut scratch[..part], &mut hasher).await?;
-                    left -= part;
-                }
-            }
+            filled += read;
         }
         prelude.check_payload(hasher.map_or(0, crc32fast::Hasher::finalize))?;
         let (released, complete) = self.assembly.end(values);
@@ -268,23 +276,18 @@ impl Reader {
     }
 }
 
-/// Fills `target`, adding each part to the crc while it is still in the cache.
-async fn read_into(
+/// Reads what is there, adding it to the crc while it is still in the cache.
+fn poll_read(
     source: &mut Source,
+    context: &mut Context<'_>,
     target: &mut [u8],
     hasher: &mut Option<crc32fast::Hasher>,
-) -> Result<(), LinkError> {
-    let mut filled = 0;
-    while filled < target.len() {
-        let read = source.read(&mut target[filled..]).await?;
-        if read == 0 {
-            let (have, need) = (filled, target.len());
-            return Err(FrameError::Short { have, need }.into());
-        }
-        if let Some(hasher) = hasher {
-            hasher.update(&target[filled..filled + read]);
-        }
-        filled += read;
+) -> Poll<io::Result<usize>> {
+    let mut target = ReadBuf::new(target);
+    ready!(Pin::new(source).poll_read(context, &mut target))?;
+    let read = target.filled();
+    if let Some(hasher) = hasher {
+        hasher.update(read);
     }
-    Ok(())
+    Poll::Ready(Ok(read.len()))
 }

@@ -87,9 +87,9 @@ impl WorkerActor {
             slices: BTreeMap::new(),
             last_link: LinkId(0),
             crew: Crew::new(pool.clone()),
+            arrivals: Arrivals::new(task.layout.len(), pool.clone()),
             pool,
             sums: Sums::default(),
-            arrivals: Arrivals::default(),
             retained: BTreeMap::new(),
             end: Some(end),
             task,
@@ -143,7 +143,7 @@ impl WorkerActor {
                 version,
                 tasks,
             } => {
-                let weights = self.arrivals.whole(Use::Evaluate, version, &self.pool);
+                let weights = self.arrivals.whole(Use::Evaluate, version);
                 self.crew.score(timeline, version, tasks, weights);
             }
             Effect::Retain(step) => {
@@ -166,11 +166,11 @@ impl WorkerActor {
         }
     }
 
-    /// The weights of a step: as they were retained, or put together anew.
+    /// The weights of a step: as they were retained, or as they arrived.
     fn weights(&self, step: Step) -> Arc<Whole> {
         match self.retained.get(&step) {
             Some(weights) => Arc::clone(weights),
-            None => Arc::new(self.arrivals.whole(Use::Train, step, &self.pool)),
+            None => self.arrivals.whole(Use::Train, step),
         }
     }
 
@@ -196,7 +196,8 @@ impl WorkerActor {
                 ..self.hello.clone()
             },
             host: self.host.clone(),
-            values: self.task.layout.values(blocks).len() as u64,
+            values: self.task.layout.values(blocks),
+            arrivals: self.arrivals.clone(),
             in_flight: self.task.job.cluster.in_flight,
             pool: self.pool.clone(),
         };

@@ -38,6 +38,16 @@ struct Queue {
     scores: VecDeque<(Arc<Scoring>, u32)>,
 }
 
+impl Queue {
+    fn take(&mut self) -> Option<Work> {
+        let step = self.steps.pop_front();
+        step.or_else(|| {
+            let (scoring, task) = self.scores.pop_front()?;
+            Some(Work::Score(scoring, task))
+        })
+    }
+}
+
 /// Nodes of one step.
 struct Batch {
     timeline: Timeline,
@@ -57,7 +67,7 @@ struct Auditing {
 struct Scoring {
     timeline: Timeline,
     version: Step,
-    weights: Whole,
+    weights: Arc<Whole>,
 }
 
 enum Work {
@@ -144,7 +154,13 @@ impl Crew {
     }
 
     /// Queues tasks on a version.
-    pub(super) fn score(&self, timeline: Timeline, version: Step, tasks: Vec<u32>, weights: Whole) {
+    pub(super) fn score(
+        &self,
+        timeline: Timeline,
+        version: Step,
+        tasks: Vec<u32>,
+        weights: Arc<Whole>,
+    ) {
         let scoring = Arc::new(Scoring {
             timeline,
             version,
@@ -178,20 +194,45 @@ impl Desk {
     fn next(&self) -> Work {
         let mut queue = self.queue();
         loop {
-            if let Some(work) = queue.steps.pop_front() {
-                return work;
+            match queue.take() {
+                Some(work) => return work,
+                None => queue = self.more.wait(queue).expect("a panic ends the process"),
             }
-            if let Some((scoring, task)) = queue.scores.pop_front() {
-                return Work::Score(scoring, task);
-            }
-            queue = self.more.wait(queue).expect("a panic ends the process");
         }
     }
 
+    /// The next work; while there is none, the rows of the step that `first` will be followed by are
+    /// read.
+    fn next_or_read(
+        &self,
+        evaluator: &mut Evaluator,
+        first: &mut Option<(Step, Node)>,
+    ) -> Result<Work, EvaluateError> {
+        let work = self.queue().take();
+        if let Some(work) = work {
+            return Ok(work);
+        }
+        if let Some((step, node)) = first.take() {
+            evaluator.read_ahead(step.next(), node)?;
+        }
+        Ok(self.next())
+    }
+
     fn work(&self, task: &Task, mut evaluator: Evaluator, worker: &Addr<WorkerActor>) {
+        // What this thread evaluated first of the newest step: most likely so at the next one too.
+        let mut newest = Step(0);
+        let mut first = None;
         loop {
-            let done = match self.next() {
+            let work = match self.next_or_read(&mut evaluator, &mut first) {
+                Ok(work) => work,
+                Err(error) => return worker.do_send(Failed(error.to_string())),
+            };
+            let done = match work {
                 Work::Evaluate(batch, node) => {
+                    if first.is_none() || batch.step != newest {
+                        newest = batch.step;
+                        first = Some((newest, node));
+                    }
                     self.evaluate(task, &mut evaluator, &batch, node, worker)
                 }
                 Work::Audit(auditing, leaf) => {
@@ -219,7 +260,7 @@ impl Desk {
         let began = Instant::now();
         let mut values = self.pool.take(task.layout.len());
         let weights = batch.weights.get();
-        let result = evaluator.evaluate(weights, batch.step, node, &mut values)?;
+        let result = evaluator.evaluate(&weights, batch.step, node, &mut values)?;
         self.measured(result.outcome.samples, began.elapsed().as_secs_f64());
         let sum = Sum {
             node,
@@ -248,7 +289,7 @@ impl Desk {
     ) -> Result<(), EvaluateError> {
         let mut values = self.pool.take(task.layout.len());
         let (weights, step) = (auditing.weights.get(), auditing.step);
-        let (_, digest) = evaluator.digest_leaf(weights, step, partition, &mut values)?;
+        let (_, digest) = evaluator.digest_leaf(&weights, step, partition, &mut values)?;
         worker.do_send(Audited {
             timeline: auditing.timeline,
             step,
@@ -277,7 +318,7 @@ fn score(
     worker: &Addr<WorkerActor>,
 ) -> Result<(), EvaluateError> {
     let range = score_range(Which::Test.rows(task), number);
-    let score = evaluator.score(scoring.weights.get(), Which::Test, range)?;
+    let score = evaluator.score(&scoring.weights.get(), Which::Test, range)?;
     worker.do_send(Scored {
         timeline: scoring.timeline,
         version: scoring.version,

@@ -1,5 +1,6 @@
 //! The data links of a worker, on a thread of their own: dialled and redialled until told to hang up.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use actix::Addr;
@@ -9,6 +10,7 @@ use resilin_core::{LinkId, SliceId, Span};
 use tokio::sync::{mpsc, oneshot};
 
 use super::actor::{Arrived, Heard, Opened, SliceGone, WorkerActor};
+use super::tensors::Arrivals;
 use crate::clock::duration;
 use crate::link::{
     Address, Backoff, BufferPool, Inbox, Link, LinkOptions, LinkSender, OutTensor, Received, dial,
@@ -30,8 +32,9 @@ pub(super) struct Dial {
     pub(super) hello: Hello,
     /// Host of the coordinator, for a view that names none.
     pub(super) host: String,
-    /// Values of the slice.
-    pub(super) values: u64,
+    /// Values of the slice within the whole.
+    pub(super) values: Range<usize>,
+    pub(super) arrivals: Arrivals,
     pub(super) in_flight: usize,
     pub(super) pool: BufferPool,
 }
@@ -54,8 +57,11 @@ impl Dial {
                 role: Role::WorkerData { slice },
                 ..self.hello.clone()
             };
-            let mut options = LinkOptions::data(self.values, self.pool.clone());
+            let length = self.values.len() as u64;
+            let (arrivals, values) = (self.arrivals.clone(), self.values.clone());
+            let mut options = LinkOptions::data(length, self.pool.clone());
             options.in_flight = self.in_flight;
+            options.want = Box::new(move |header| arrivals.place(slice, &values, header));
             match dial(&address, hello, options, DEADLINE).await {
                 Ok(link) => {
                     backoff.reset();
@@ -108,8 +114,9 @@ async fn read(
                     link,
                     slice,
                     timeline: header.timeline,
+                    map: header.map,
                     step: header.step,
-                    values: values.share(),
+                    values,
                 };
                 let _ = worker.send(arrived).await;
             }

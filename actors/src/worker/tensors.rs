@@ -1,12 +1,14 @@
 //! The tensors that the worker's machine holds as handles or by version.
 
-use std::collections::BTreeMap;
-use std::sync::OnceLock;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::{Deref, Range};
+use std::sync::{Arc, Mutex, MutexGuard};
 
+use resilin_core::frame::DataHeader;
 use resilin_core::message::Use;
-use resilin_core::{SliceId, Step, Tensor};
+use resilin_core::{MapNumber, SliceId, Step, Tensor, Timeline};
 
-use crate::link::{BufferPool, PooledBuffer, SharedValues};
+use crate::link::{BufferPool, JointBuffer, PooledBuffer, SharedValues, Wanted};
 
 /// Sums by handle.
 #[derive(Default)]
@@ -36,85 +38,152 @@ impl Sums {
     }
 }
 
-/// Weights as they arrived, slice by slice.
-#[derive(Default)]
+/// Weights as they arrive, slice by slice, each read off its link to its place in the whole. Clones
+/// share it: links ask where to, the actor hears what is there.
+#[derive(Clone)]
 pub(super) struct Arrivals {
+    state: Arc<Mutex<State>>,
+    /// Values of a whole version.
+    length: usize,
+    pool: BufferPool,
+}
+
+/// What all pieces of one version agree on.
+type Version = (Timeline, MapNumber, Step);
+
+#[derive(Default)]
+struct State {
     /// The version asked for last: a link serves one request for each use.
     asked: BTreeMap<(Use, SliceId), Step>,
-    parts: BTreeMap<(Use, Step), BTreeMap<SliceId, SharedValues>>,
+    wholes: BTreeMap<Version, Landing>,
+    /// Where a use finds a step's weights.
+    used: BTreeMap<(Use, Step), Version>,
+}
+
+/// A version that is put together.
+struct Landing {
+    whole: Arc<Whole>,
+    /// Slices that were told where to, by links that may not have brought them yet.
+    told: BTreeSet<SliceId>,
+    here: BTreeSet<SliceId>,
 }
 
 impl Arrivals {
-    /// Notes a request.
-    pub(super) fn ask(&mut self, slice: SliceId, step: Step, purpose: Use) {
-        self.asked.insert((purpose, slice), step);
+    /// Nothing asked for yet, of weights of `length` values.
+    pub(super) fn new(length: usize, pool: BufferPool) -> Self {
+        Self {
+            state: Arc::default(),
+            length,
+            pool,
+        }
     }
 
-    /// Keeps a slice's weights for each use that they were asked for; returns those.
-    pub(super) fn arrived(
-        &mut self,
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("a panic ends the process")
+    }
+
+    /// Notes a request.
+    pub(super) fn ask(&self, slice: SliceId, step: Step, purpose: Use) {
+        self.state().asked.insert((purpose, slice), step);
+    }
+
+    /// Where weights of a slice go that a link brings: `values` of the whole. Only what was asked
+    /// for is taken, and only the first link that brings it writes to the whole, since the whole
+    /// may be in use when another does.
+    pub(super) fn place(
+        &self,
         slice: SliceId,
-        step: Step,
-        values: &SharedValues,
+        values: &Range<usize>,
+        header: &DataHeader,
+    ) -> Wanted {
+        let mut state = self.state();
+        if state.uses(slice, header.step).is_empty() {
+            return Wanted::Discard;
+        }
+        let version = (header.timeline, header.map, header.step);
+        let landing = state.landing(version, || self.pool.take(self.length));
+        if landing.told.insert(slice) {
+            Wanted::Place(landing.whole.0.part(values.clone()))
+        } else {
+            Wanted::Take
+        }
+    }
+
+    /// A slice's weights are here, at their place or, if that was promised to another link, in
+    /// `elsewhere`; returns the uses that they were asked for.
+    pub(super) fn arrived(
+        &self,
+        slice: SliceId,
+        values: &Range<usize>,
+        version: Version,
+        elsewhere: &[f32],
     ) -> Vec<Use> {
-        let asked = |purpose: &Use| self.asked.get(&(*purpose, slice)) == Some(&step);
-        let uses: Vec<Use> = [Use::Train, Use::Evaluate]
-            .into_iter()
-            .filter(asked)
-            .collect();
+        let mut state = self.state();
+        let uses = state.uses(slice, version.2);
+        if uses.is_empty() {
+            return uses;
+        }
+        let landing = state.landing(version, || self.pool.take(self.length));
+        if landing.here.insert(slice) && !elsewhere.is_empty() {
+            let part = landing.whole.0.part(values.clone());
+            part.write(0..values.len(), |place| place.copy_from_slice(elsewhere));
+        }
         for purpose in &uses {
-            let parts = self.parts.entry((*purpose, step)).or_default();
-            parts.insert(slice, values.clone());
+            state.used.insert((*purpose, version.2), version);
         }
         uses
     }
 
     /// Drops versions below `step`.
-    pub(super) fn forget(&mut self, purpose: Use, step: Step) {
-        self.parts
-            .retain(|(kept, version), _| *kept != purpose || *version >= step);
+    pub(super) fn forget(&self, purpose: Use, step: Step) {
+        let mut state = self.state();
+        let State {
+            asked,
+            wholes,
+            used,
+        } = &mut *state;
+        used.retain(|(kept, version), _| *kept != purpose || *version >= step);
+        wholes.retain(|version, _| {
+            used.values().any(|in_use| in_use == version)
+                || asked.values().any(|step| *step == version.2)
+        });
     }
 
     /// Drops everything.
-    pub(super) fn clear(&mut self) {
-        *self = Self::default();
+    pub(super) fn clear(&self) {
+        *self.state() = State::default();
     }
 
-    /// All slices of a version, in order.
-    pub(super) fn whole(&self, purpose: Use, step: Step, pool: &BufferPool) -> Whole {
-        let parts = self.parts.get(&(purpose, step));
-        let parts = parts.expect("the machine saw every slice arrive");
-        Whole {
-            parts: parts.values().cloned().collect(),
-            flat: OnceLock::new(),
-            pool: pool.clone(),
-        }
+    /// The whole weights of a version.
+    pub(super) fn whole(&self, purpose: Use, step: Step) -> Arc<Whole> {
+        let state = self.state();
+        let landing = state.used.get(&(purpose, step)).map(|v| &state.wholes[v]);
+        Arc::clone(&landing.expect("the machine saw every slice arrive").whole)
     }
 }
 
-/// The weights of a version: one flat vector, put together by the first thread that needs it.
-pub(super) struct Whole {
-    parts: Vec<SharedValues>,
-    flat: OnceLock<PooledBuffer>,
-    pool: BufferPool,
+impl State {
+    fn uses(&self, slice: SliceId, step: Step) -> Vec<Use> {
+        let asked = |purpose: &Use| self.asked.get(&(*purpose, slice)) == Some(&step);
+        let uses = [Use::Train, Use::Evaluate].into_iter();
+        uses.filter(asked).collect()
+    }
+
+    fn landing(&mut self, version: Version, buffer: impl FnOnce() -> PooledBuffer) -> &mut Landing {
+        self.wholes.entry(version).or_insert_with(|| Landing {
+            whole: Arc::new(Whole(JointBuffer::new(buffer()))),
+            told: BTreeSet::new(),
+            here: BTreeSet::new(),
+        })
+    }
 }
+
+/// The weights of a version: one flat vector.
+pub(super) struct Whole(JointBuffer);
 
 impl Whole {
-    /// The flat vector.
-    pub(super) fn get(&self) -> &[f32] {
-        match &self.parts[..] {
-            [only] => only,
-            parts => self.flat.get_or_init(|| {
-                let length = parts.iter().map(|part| part.len()).sum();
-                let mut flat = self.pool.take(length);
-                let mut rest = &mut flat[..];
-                for part in parts {
-                    let (head, tail) = rest.split_at_mut(part.len());
-                    head.copy_from_slice(part);
-                    rest = tail;
-                }
-                flat
-            }),
-        }
+    /// The flat vector. Nobody writes to it any more.
+    pub(super) fn get(&self) -> impl Deref<Target = PooledBuffer> {
+        self.0.read()
     }
 }

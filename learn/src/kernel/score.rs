@@ -94,6 +94,7 @@ impl Evaluator {
         let id = |row: u64| u32::try_from(row).expect("a data set has fewer than 2^32 rows");
         self.ids.clear();
         self.ids.extend(rows.map(id));
+        self.read = None;
         data.read(&self.ids, &mut self.batches[0])?;
         Ok(self
             .task

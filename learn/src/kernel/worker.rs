@@ -48,6 +48,8 @@ pub struct Evaluator {
     pub(super) workspace: Workspace,
     pub(super) ids: Vec<u32>,
     pub(super) batches: Vec<Batch>,
+    /// The step and the leaves whose rows are in `batches`, if whole rows of a step are.
+    pub(super) read: Option<(Step, Vec<PartitionId>)>,
     /// Row ids of an epoch in its order.
     order: Option<(u64, Vec<u32>)>,
     with_samples: PartitionSet,
@@ -71,6 +73,7 @@ impl Evaluator {
             task,
             ids: Vec::new(),
             batches: Vec::new(),
+            read: None,
             order: None,
             with_samples: PartitionSet::default(),
             leaves: Vec::new(),
@@ -134,6 +137,19 @@ impl Evaluator {
         })
     }
 
+    /// Reads the rows that [`Self::evaluate`] of a node will need, which takes no weights: for a
+    /// thread that waits for these. Rows that are not asked for next are read again.
+    ///
+    /// # Errors
+    /// If rows cannot be read.
+    pub fn read_ahead(&mut self, step: Step, node: Node) -> Result<(), EvaluateError> {
+        self.enter(step, node);
+        let leaves = &self.leaves[..self.leaves.len().min(MICROBATCHES)];
+        let (order, read) = (self.order.as_ref(), &mut self.read);
+        read_leaves(&self.task, order, step, leaves, &mut self.batches, read)?;
+        Ok(())
+    }
+
     /// Evaluates one partition apart: its outcome and the digest of its gradient, which is left in
     /// `out`. Audits and the confirmation of a non-finite leaf compare the digest.
     ///
@@ -191,6 +207,7 @@ impl Evaluator {
             task,
             workspace,
             batches,
+            read,
             order,
             with_samples,
             leaves,
@@ -215,7 +232,7 @@ impl Evaluator {
             hasher,
         };
         for leaves in leaves.chunks(MICROBATCHES) {
-            read_leaves(task, order.as_ref(), step, leaves, batches)?;
+            read_leaves(task, order.as_ref(), step, leaves, batches, read)?;
             let microbatches: Vec<Microbatch<'_>> = leaves
                 .iter()
                 .zip(&*batches)
@@ -263,7 +280,16 @@ fn read_leaves(
     step: Step,
     leaves: &[PartitionId],
     batches: &mut Vec<Batch>,
+    read: &mut Option<(Step, Vec<PartitionId>)>,
 ) -> Result<(), DataError> {
+    let here = read.take();
+    if here
+        .as_ref()
+        .is_some_and(|(of, held)| *of == step && held == leaves)
+    {
+        *read = here;
+        return Ok(());
+    }
     let (_, order) = order.expect("an epoch was entered");
     batches.resize_with(batches.len().max(leaves.len()), Batch::default);
     for (partition, batch) in leaves.iter().zip(batches) {
@@ -271,6 +297,10 @@ fn read_leaves(
         let ids = &order[positions.start as usize..positions.end as usize];
         task.split.train.read(ids, batch)?;
     }
+    let mut held = here.map_or_else(Vec::new, |(_, held)| held);
+    held.clear();
+    held.extend_from_slice(leaves);
+    *read = Some((step, held));
     Ok(())
 }
 

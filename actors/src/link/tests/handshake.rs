@@ -64,6 +64,7 @@ async fn garbage_costs_the_stranger_its_connection_and_nobody_else_anything() {
     let strict = ListenOptions {
         deadline: Duration::from_millis(200),
         pending: 2,
+        near: Near::Tcp,
     };
     let mut listener = Listener::bind(&address, strict).await.unwrap();
     let mut future = frame::control_frame(&hello()).unwrap();

@@ -3,13 +3,13 @@
 use actix::{Context, Handler, Message};
 use resilin_core::machine::worker::{Computed, Event};
 use resilin_core::message::{CoordinatorSays, ShardSays, TaskScore};
-use resilin_core::{Incarnation, LinkId, PartitionId, SliceId, Step, Timeline};
+use resilin_core::{Incarnation, LinkId, MapNumber, PartitionId, SliceId, Step, Timeline};
 use tokio::sync::mpsc;
 
 use super::WorkerActor;
 use crate::clock::Tick;
 use crate::exit::Exit;
-use crate::link::{LinkSender, OutTensor, SharedValues};
+use crate::link::{LinkSender, OutTensor, PooledBuffer};
 use crate::worker::compute::Sum;
 
 /// The coordinator said welcome on a control link.
@@ -65,8 +65,10 @@ pub(in crate::worker) struct Arrived {
     pub(in crate::worker) link: LinkId,
     pub(in crate::worker) slice: SliceId,
     pub(in crate::worker) timeline: Timeline,
+    pub(in crate::worker) map: MapNumber,
     pub(in crate::worker) step: Step,
-    pub(in crate::worker) values: SharedValues,
+    /// The values, where they are not at their place yet.
+    pub(in crate::worker) values: PooledBuffer,
 }
 
 /// A node is evaluated.
@@ -180,13 +182,16 @@ impl Handler<Arrived> for WorkerActor {
             link,
             slice,
             timeline,
+            map,
             step,
             values,
         } = arrived;
         if !self.is_current(slice, link) {
             return;
         }
-        for purpose in self.arrivals.arrived(slice, step, &values) {
+        let place = self.task.layout.values(self.rules.slices.range(slice));
+        let version = (timeline, map, step);
+        for purpose in self.arrivals.arrived(slice, &place, version, &values) {
             let event = Event::Weights {
                 slice,
                 timeline,
