@@ -57,6 +57,22 @@ pub trait Sink {
 
     /// The gradient of the `k`-th microbatch is complete.
     fn done(&mut self, k: usize, outcome: Outcome);
+
+    /// In place of [`Self::gradient`]: the gradient of the microbatch before, if the sum wants the
+    /// `k`-th one added to it, value by value. The model may do so while it makes the values, as long
+    /// as each gets the bits of an addition after the fact; [`Self::added`] follows then, in place
+    /// of [`Self::done`]. A model that does not need not ask.
+    fn left_sibling(&mut self, _k: usize) -> Option<&mut [f32]> {
+        None
+    }
+
+    /// The gradient of the `k`-th microbatch was added to its left sibling's.
+    ///
+    /// # Panics
+    /// If there was none.
+    fn added(&mut self, k: usize, _outcome: Outcome) {
+        panic!("microbatch {k} has no left sibling to be added to");
+    }
 }
 
 /// How well some rows are predicted.

@@ -127,6 +127,12 @@ impl Assembly {
         Ok(released)
     }
 
+    /// Whether the tensor under way is read to be forgotten. Follows `begin`.
+    pub(super) fn discards(&self) -> bool {
+        let partial = self.partial.as_ref().expect("begin came first");
+        partial.target.is_none()
+    }
+
     /// Lets `act` write to where the next `values` values go; None if they are discarded. Follows
     /// `begin`; may be repeated before `end`.
     pub(super) fn fill<R>(

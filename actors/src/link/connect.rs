@@ -21,9 +21,9 @@ use super::{Link, LinkOptions};
 /// Longest handshake message in bytes: a stranger cannot make us hold more.
 const MAX_HANDSHAKE_BYTES: u32 = 16 << 10;
 
-/// Bytes that a Unix socket takes before its writer waits for the reader: half a piece, so that both
-/// work at the same time and what is passed on stays in the cache.
-const SEND_BUFFER: usize = MAX_PIECE_BYTES as usize / 2;
+/// Bytes that a Unix socket takes before its writer waits for the reader (the system doubles it, for
+/// its own records): so few that what is passed on stays in the cache, enough for both to work.
+const SEND_BUFFER: usize = MAX_PIECE_BYTES as usize / 4;
 
 /// Where a process listens: `host:port`, or `unix:/path`.
 #[derive(Clone, Debug, PartialEq, Eq)]

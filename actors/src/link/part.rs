@@ -18,7 +18,6 @@ impl JointBuffer {
     }
 
     /// All values; whoever fills a part waits meanwhile, so read only what is complete.
-    #[must_use]
     pub fn read(&self) -> RwLockReadGuard<'_, PooledBuffer> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }

@@ -239,7 +239,9 @@ impl Reader {
             Checksum::On => Some(crc32fast::Hasher::new()),
             Checksum::Off => None,
         };
-        scratch.resize(DISCARD_BYTES, 0);
+        if self.assembly.discards() {
+            scratch.resize(DISCARD_BYTES, 0);
+        }
         let payload = prelude.payload as usize;
         let mut filled = 0;
         while filled < payload {

@@ -8,6 +8,7 @@ mod digest;
 mod pinned;
 mod score;
 mod slice;
+mod stack;
 mod sum;
 #[cfg(test)]
 mod sum_test;

@@ -10,9 +10,10 @@ use resilin_core::tree::{Node, PartitionSet};
 use resilin_core::{PartitionId, Step};
 
 use super::digest::{BlockHasher, Digest};
-use super::sum::{add, all_finite, merges_after};
+use super::stack::Stack;
+use super::sum::all_finite;
 use crate::dataset::{Batch, DataError};
-use crate::model::{Microbatch, ModelError, Outcome, Sink, Workspace};
+use crate::model::{Microbatch, ModelError, Outcome, Workspace};
 use crate::task::Task;
 
 /// Microbatches handed to the model at once: bounds the rows held, and cannot change bits.
@@ -302,71 +303,4 @@ fn read_leaves(
     held.extend_from_slice(leaves);
     *read = Some((step, held));
     Ok(())
-}
-
-/// The sums that wait for their right sibling, lowest first; the lowest place is the output.
-struct Stack<'a> {
-    node: Node,
-    with_samples: &'a PartitionSet,
-    leaves: &'a [PartitionId],
-    /// The leaf, of `leaves`, that the model is at.
-    next: usize,
-    out: &'a mut [f32],
-    waiting: &'a mut Vec<Vec<f32>>,
-    /// One for each place in use.
-    outcomes: &'a mut Vec<Outcome>,
-    drawn: &'a PartitionSet,
-    audited: &'a mut Vec<(PartitionId, Digest)>,
-    hasher: &'a mut BlockHasher,
-}
-
-impl Stack<'_> {
-    fn result(&self) -> Outcome {
-        assert_eq!(
-            self.outcomes.len(),
-            1,
-            "every leaf below the node was summed"
-        );
-        self.outcomes[0]
-    }
-
-    fn merge(&mut self) {
-        let right = self.outcomes.pop().expect("a right sibling");
-        let left = self.outcomes.last_mut().expect("a left sibling");
-        left.samples += right.samples;
-        left.weight += right.weight;
-        left.loss_sum += right.loss_sum;
-        let place = self.outcomes.len();
-        let (low, high) = self.waiting.split_at_mut(place - 1);
-        let left = low.last_mut().map_or(&mut *self.out, Vec::as_mut_slice);
-        add(left, &high[0]);
-    }
-}
-
-impl Sink for Stack<'_> {
-    fn gradient(&mut self, k: usize) -> &mut [f32] {
-        assert_eq!(k, self.next, "gradients come in ascending order");
-        let Some(place) = self.outcomes.len().checked_sub(1) else {
-            return self.out;
-        };
-        if self.waiting.len() == place {
-            self.waiting.push(vec![0.0; self.out.len()]);
-        }
-        &mut self.waiting[place]
-    }
-
-    fn done(&mut self, k: usize, outcome: Outcome) {
-        assert_eq!(k, self.next, "gradients come in ascending order");
-        self.next += 1;
-        if self.drawn.contains(self.leaves[k]) {
-            let place = self.outcomes.len().checked_sub(1);
-            let gradient = place.map_or(&*self.out, |place| self.waiting[place].as_slice());
-            self.audited
-                .push((self.leaves[k], self.hasher.digest(gradient)));
-        }
-        self.outcomes.push(outcome);
-        for _ in 0..merges_after(self.node, self.with_samples, self.leaves[k]) {
-            self.merge();
-        }
-    }
 }

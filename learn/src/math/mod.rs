@@ -16,4 +16,4 @@ pub use exponential::{exp, exp_each, sigmoid, sigmoid_each, tanh, tanh_each};
 pub use float::Float;
 pub use loss::{cross_entropy, largest, log_softmax, squared_error};
 pub use product::{Write, multiply, view};
-pub use sum::{add_bias, sum, sum_of, sum_rows};
+pub use sum::{add_bias, add_sum_of_rows, sum, sum_of, sum_rows};

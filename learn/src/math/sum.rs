@@ -46,6 +46,23 @@ pub fn sum_rows<F: Float>(matrix: &[F], into: &mut [F]) {
     }
 }
 
+/// Adds the sum of the rows to `into`: the bits of [`sum_rows`] to memory of its own, added after.
+pub fn add_sum_of_rows<F: Float>(matrix: &[F], into: &mut [F]) {
+    let width = into.len().max(1);
+    for (number, part) in into.chunks_mut(LANES).enumerate() {
+        let mut sums = [F::ZERO; LANES];
+        let columns = number * LANES..number * LANES + part.len();
+        for (index, row) in matrix.chunks_exact(width).enumerate() {
+            for (sum, value) in sums.iter_mut().zip(&row[columns.clone()]) {
+                *sum = if index == 0 { *value } else { *sum + *value };
+            }
+        }
+        for (value, sum) in part.iter_mut().zip(sums) {
+            *value += sum;
+        }
+    }
+}
+
 /// Adds `bias` to every row of a row-major matrix.
 pub fn add_bias<F: Float>(matrix: &mut [F], bias: &[F]) {
     for row in matrix.chunks_exact_mut(bias.len().max(1)) {
@@ -75,6 +92,17 @@ mod tests {
         let mut columns = [0.0; 2];
         sum_rows(&[big, 1.0, 3.0, big, -big, -big], &mut columns);
         assert_eq!(columns, [(big + 3.0) - big, (1.0 + big) - big]);
+    }
+
+    #[test]
+    fn a_sum_of_rows_is_added_as_if_it_had_been_apart() {
+        let matrix: Vec<f32> = (0..3 * 37u8).map(|i| 1.0 / (3.0 + f32::from(i))).collect();
+        let (mut apart, mut added) = ([0.0f32; 37], [-0.0f32; 37]);
+        added[5] = 0.1;
+        sum_rows(&matrix, &mut apart);
+        let expected = std::array::from_fn(|column| added[column] + apart[column]);
+        add_sum_of_rows(&matrix, &mut added);
+        assert_eq!(added.map(f32::to_bits), expected.map(f32::to_bits));
     }
 
     #[test]

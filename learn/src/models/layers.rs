@@ -13,12 +13,17 @@ use super::Rows;
 use super::initial::Initial;
 use super::pass::Scratch;
 use crate::dataset::{Batch, TargetKind};
-use crate::math::{Activation, Write, multiply, sum_rows, view};
+use crate::math::{Activation, Write, add_sum_of_rows, multiply, sum_rows, view};
 use crate::model::{Microbatch, ModelError, Outcome, Score, Sink, Workspace};
 
 /// Rows that run as one product, unless a single microbatch has more: keeps activations in cache
 /// and bounds the workspace.
 const GROUP_ROWS: usize = 1024;
+
+/// Most rows of a microbatch whose weight gradient is added to its left sibling's by the product
+/// itself: up to the length of one chain of the product, a value is `left + chain`, the bits of an
+/// addition after the fact (DESIGN 8).
+const FUSED_ROWS: usize = 256;
 
 /// How weights start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,8 +168,15 @@ impl Layers {
                 &microbatches[first..last],
                 scratch,
                 |k, s, rows, outcome| {
-                    self.write_gradient(s, rows, sink.gradient(first + k));
-                    sink.done(first + k, outcome);
+                    let k = first + k;
+                    let left = (rows.len() <= FUSED_ROWS).then(|| sink.left_sibling(k));
+                    if let Some(left) = left.flatten() {
+                        self.write_gradient(s, rows, left, Write::Add);
+                        sink.added(k, outcome);
+                    } else {
+                        self.write_gradient(s, rows, sink.gradient(k), Write::Replace);
+                        sink.done(k, outcome);
+                    }
                 },
             );
             first = last;
@@ -215,8 +227,15 @@ impl Layers {
         }
     }
 
-    /// Writes the gradient of some rows: x^T dy for each weight, the sum of dy's rows for each bias.
-    fn write_gradient(&self, scratch: &Scratch, rows: Range<usize>, gradient: &mut [f32]) {
+    /// Writes the gradient of some rows, or adds it: x^T dy for each weight, the sum of dy's rows for
+    /// each bias.
+    fn write_gradient(
+        &self,
+        scratch: &Scratch,
+        rows: Range<usize>,
+        gradient: &mut [f32],
+        write: Write,
+    ) {
         let count = rows.len();
         for (number, layer) in self.dense.iter().enumerate() {
             let below = &scratch.input(number)[rows.start * layer.inputs..rows.end * layer.inputs];
@@ -226,10 +245,13 @@ impl Layers {
                 view(below, count, layer.inputs).reversed_axes(),
                 view(above, count, layer.outputs),
                 &mut gradient[layer.weight.clone()],
-                Write::Replace,
+                write,
             );
             if let Some(bias) = &layer.bias {
-                sum_rows(above, &mut gradient[bias.clone()]);
+                match write {
+                    Write::Replace => sum_rows(above, &mut gradient[bias.clone()]),
+                    Write::Add => add_sum_of_rows(above, &mut gradient[bias.clone()]),
+                }
             }
         }
     }

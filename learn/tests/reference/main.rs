@@ -4,5 +4,6 @@
 mod bits;
 mod elastic;
 mod non_finite;
+mod pairs;
 mod support;
 mod task;

@@ -1,0 +1,59 @@
+//! Leaves that a model adds to each other while it makes them.
+
+use std::sync::Arc;
+
+use resilin_core::Step;
+use resilin_core::job::Document;
+use resilin_core::tree::{Node, Tree};
+use resilin_learn::kernel::{Evaluator, TreeSum};
+use resilin_learn::task::Task;
+
+use crate::support::registry;
+
+/// Dense layers with dropout, of widths that no kernel's tile divides.
+fn task(batch: u32, partitions: u32, rows: u32) -> Arc<Task> {
+    let text = format!(
+        "[run]\nblock = 256\nepochs = 1\nbatch = {batch}\npartitions = {partitions}\n\
+         [data]\nname = \"random\"\nrows = {rows}\n\
+         [model]\nname = \"mlp\"\nhidden = [37, 19]\ndropout = 0.3\n\
+         [optimizer]\nname = \"sgd\"\nlearning_rate = 0.1"
+    );
+    let document = Document::parse(&text).unwrap();
+    Arc::new(registry().task(document, None).unwrap())
+}
+
+#[test]
+fn a_node_has_the_bits_of_its_leaves_added_one_by_one() {
+    // The last case has leaves that are longer than one chain of the product.
+    for (batch, partitions, rows) in [(24, 12, 100), (42, 7, 99), (8, 8, 30), (1200, 4, 1300)] {
+        let task = task(batch, partitions, rows);
+        let (weights, length) = (task.initial_weights(), task.layout.len());
+        let mut evaluator = Evaluator::new(Arc::clone(&task));
+        for step in (0..task.total_steps).map(Step) {
+            let with_samples = task.sampling.with_samples(step);
+            let mut evaluate = |node: Node| {
+                let mut values = vec![0.0; length];
+                let result = evaluator.evaluate(&weights, step, node, &mut values);
+                (values, result.unwrap().outcome)
+            };
+            let leaves = with_samples.iter().map(Node::leaf);
+            let leaves: Vec<_> = leaves.map(|leaf| (leaf, evaluate(leaf))).collect();
+            let root = Tree::new(partitions).root();
+            let (values, outcome) = evaluate(root);
+            let inputs: Vec<_> = leaves
+                .iter()
+                .map(|(node, (v, _))| (*node, &v[..]))
+                .collect();
+            let mut sum = vec![0.0; length];
+            TreeSum::default().sum(root, &with_samples, &inputs, &mut sum);
+            let bits = |values: &[f32]| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+            let case = format!("batch {batch}, {partitions} partitions, step {step}");
+            assert_eq!(bits(&values), bits(&sum), "{case}");
+            let losses: Vec<_> = leaves.iter().map(|(n, (_, o))| (*n, o.loss_sum)).collect();
+            let loss = TreeSum::default().sum_scalars(root, &with_samples, &losses);
+            assert_eq!(outcome.loss_sum.to_bits(), loss.to_bits(), "{case}");
+            let samples: u64 = leaves.iter().map(|(_, (_, outcome))| outcome.samples).sum();
+            assert_eq!(outcome.samples, samples, "{case}");
+        }
+    }
+}
