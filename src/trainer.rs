@@ -74,6 +74,17 @@ pub enum Moment {
         /// How well the test rows are predicted.
         score: Score,
     },
+    /// Workers came or went. Only with real processes.
+    Members {
+        /// Those that have work, or wait for it.
+        workers: usize,
+    },
+    /// The run goes on from an earlier version: the steps after it are made again, with the same
+    /// bits. Only with real processes.
+    Restored {
+        /// That version.
+        step: u64,
+    },
 }
 
 type Observer<'a> = Box<dyn FnMut(&Moment) -> ControlFlow<()> + 'a>;

@@ -80,7 +80,10 @@ fn an_observer_hears_every_step_and_score_and_may_stop() {
             moments.push(moment.clone());
             match moment {
                 Moment::Step { step, .. } if *step >= last => ControlFlow::Break(()),
-                Moment::Step { .. } | Moment::Scored { .. } => ControlFlow::Continue(()),
+                Moment::Step { .. }
+                | Moment::Scored { .. }
+                | Moment::Members { .. }
+                | Moment::Restored { .. } => ControlFlow::Continue(()),
             }
         });
         let trained = data.fit().expect("it trains");
@@ -93,13 +96,13 @@ fn an_observer_hears_every_step_and_score_and_may_stop() {
         .iter()
         .filter_map(|moment| match moment {
             Moment::Step { step, .. } => Some(*step),
-            Moment::Scored { .. } => None,
+            Moment::Scored { .. } | Moment::Members { .. } | Moment::Restored { .. } => None,
         })
         .collect();
     assert_eq!(steps, (1..=30).collect::<Vec<_>>());
     let scored = moments.iter().filter_map(|moment| match moment {
         Moment::Scored { epoch, step, .. } => Some((*epoch, *step)),
-        Moment::Step { .. } => None,
+        Moment::Step { .. } | Moment::Members { .. } | Moment::Restored { .. } => None,
     });
     assert_eq!(scored.collect::<Vec<_>>(), [(1, 11), (2, 22)]);
     let (others, shared) = heard(4, 30);

@@ -1,5 +1,6 @@
 //! Workers as processes: this program is started again as each of them, and comes here as well.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -9,9 +10,9 @@ use resilin_actors::Exit;
 use resilin_actors::coordinator::RunStatus;
 use resilin_actors::supervisor::{self, Children, Happening, Options};
 use resilin_checkpoint::{Depth, History, LEDGER, RealFiles, checkpoints};
-use resilin_core::Step;
 use resilin_core::job::{Document, Job};
-use resilin_core::machine::job::Metrics;
+use resilin_core::machine::job::{Metrics, Status};
+use resilin_core::{Incarnation, Step, Timeline};
 use resilin_learn::kernel::WEIGHTS;
 use resilin_learn::model::Score;
 use resilin_learn::registry::Registry;
@@ -41,6 +42,7 @@ pub(super) fn train(
     let options = options(&task, state).map_err(failed)?;
     let mut watch = Watch {
         observer,
+        seen: None,
         told: Step(0),
         scored: Step(0),
         stopping: false,
@@ -122,6 +124,8 @@ fn newest(directory: &Path) -> Result<(Step, Vec<f32>), TrainError> {
 /// Tells the observer what the supervisor tells.
 struct Watch<'a> {
     observer: Observer<'a>,
+    /// Branch and members of the last look.
+    seen: Option<(Timeline, BTreeSet<Incarnation>)>,
     told: Step,
     scored: Step,
     stopping: bool,
@@ -144,14 +148,36 @@ impl Watch<'_> {
 
     fn status(&mut self, status: &RunStatus) {
         let job = &status.job;
+        let changed = self.changed(job);
         let stepped = self.stepped(job.step, job.total_steps, job.loss);
         let scored = self.scored(job.metrics.iter().copied());
-        if (stepped.is_break() || scored.is_break()) && !self.stopping {
+        let breaks = [changed, stepped, scored].iter().any(ControlFlow::is_break);
+        if breaks && !self.stopping {
             // A coordinator that was killed meanwhile is asked again after the next look.
             let client = Client::new(&status.location.api, None);
             let asked = client.and_then(|client| client.post("stop", &json!({})));
             self.stopping = asked.is_ok();
         }
+    }
+
+    /// Tells of another branch, and of other members.
+    fn changed(&mut self, job: &Status) -> ControlFlow<()> {
+        let workers = job.workers.iter().map(|worker| worker.incarnation);
+        let now = (job.timeline, workers.collect::<BTreeSet<_>>());
+        let before = self.seen.replace(now.clone());
+        let mut flow = ControlFlow::Continue(());
+        if before.as_ref().is_some_and(|before| before.0 != now.0) {
+            // Every version after it is told anew.
+            self.told = job.durable_step.unwrap_or_default();
+            let step = self.told.0;
+            flow = (self.observer)(&Moment::Restored { step });
+        }
+        if before.is_none_or(|before| before.1 != now.1) {
+            let workers = now.1.len();
+            let said = (self.observer)(&Moment::Members { workers });
+            flow = if flow.is_break() { flow } else { said };
+        }
+        flow
     }
 
     /// Tells what came after the last look.

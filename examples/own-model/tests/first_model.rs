@@ -29,6 +29,8 @@ fn last_line(scene: &Scene, kills: u64) -> String {
     let last = text.lines().last().expect("it says something");
     assert!(last.contains(": [1, 0], weights "), "{last}");
     assert_eq!(text.matches("Scored {").count(), 10, "{text}");
+    let changes = text.matches("Members {").count();
+    assert!(changes > usize::from(kills > 0), "{text}");
     last.to_owned()
 }
 
