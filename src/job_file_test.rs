@@ -7,7 +7,12 @@ use super::*;
 /// A section of the job and the names that it may have.
 const NAMES: [(&str, &[&str]); 3] = [
     ("model", &["mlp", "softmax", "linear"]),
-    ("optimizer", &["momentum", "sgd", "nesterov", "adam"]),
+    (
+        "optimizer",
+        &[
+            "momentum", "sgd", "nesterov", "adam", "adamw", "rmsprop", "adagrad",
+        ],
+    ),
     ("schedule", &["constant", "step", "cosine"]),
 ];
 

@@ -6,7 +6,7 @@ use crate::dataset::{Manifest, TargetKind};
 use crate::math::Activation;
 use crate::model::{Model, ModelError};
 use crate::models::{Linear, LinearConfig, Mlp, MlpConfig, Rows, Softmax, SoftmaxConfig};
-use crate::optimizer::{Adam, Momentum, Nesterov, Optimizer, Sgd};
+use crate::optimizer::{Adagrad, Adam, AdamW, Momentum, Nesterov, Optimizer, RmsProp, Sgd};
 use crate::registry::Registry;
 use crate::schedule::{Constant, Cosine, Schedule, StepDecay};
 
@@ -30,6 +30,18 @@ const BETA2: Key =
     Key::bits("beta2", "", "Decay of the mean of squared gradients.").range("0 to below 1");
 const EPSILON: Key =
     Key::bits("epsilon", "", "Added to the root of the mean square.").range("above 0");
+const WEIGHT_DECAY: Key = Key::bits(
+    "weight_decay",
+    "",
+    "Share of each weight, times the learning rate, that a step takes away.",
+);
+const SQUARES_DECAY: Key =
+    Key::bits("decay", "", "Decay of the mean of squared gradients.").range("0 to below 1");
+const START: Key = Key::bits(
+    "start",
+    "",
+    "The mean of squared gradients before the first step: 0 in PyTorch, 1 in TensorFlow.",
+);
 const DECAY: Key = Key::bits("decay", "", "Factor on the learning rate at each fall.");
 const EVERY: Key = Key::bits("every_steps", "steps", "Steps from one fall to the next.");
 const FLOOR: Key = Key::bits(
@@ -49,7 +61,10 @@ pub(crate) fn register(registry: Registry) -> Registry {
         .optimizer("sgd", sgd)
         .optimizer("momentum", momentum)
         .optimizer("nesterov", nesterov)
-        .optimizer("adam", adam)
+        .optimizer("adam", |section| Ok(Box::new(adam(section)?)))
+        .optimizer("adamw", adamw)
+        .optimizer("rmsprop", rmsprop)
+        .optimizer("adagrad", adagrad)
         .schedule("constant", constant)
         .schedule("step", step)
         .schedule("cosine", cosine)
@@ -142,12 +157,35 @@ fn nesterov(section: &mut Section<'_>) -> Result<Box<dyn Optimizer>, JobError> {
     Ok(Box::new(Nesterov { momentum }))
 }
 
-fn adam(section: &mut Section<'_>) -> Result<Box<dyn Optimizer>, JobError> {
-    Ok(Box::new(Adam {
+fn adam(section: &mut Section<'_>) -> Result<Adam, JobError> {
+    Ok(Adam {
         beta1: section.float(&BETA1, Some(0.9), 0.0..=BELOW_ONE)?,
         beta2: section.float(&BETA2, Some(0.999), 0.0..=BELOW_ONE)?,
-        epsilon: section.float(&EPSILON, Some(1e-8), f64::from(f32::MIN_POSITIVE)..=1.0)?,
+        epsilon: epsilon(section, 1e-8)?,
+    })
+}
+
+fn adamw(section: &mut Section<'_>) -> Result<Box<dyn Optimizer>, JobError> {
+    let adam = adam(section)?;
+    let decay = section.float(&WEIGHT_DECAY, Some(0.01), 0.0..=1e6)?;
+    Ok(Box::new(AdamW { adam, decay }))
+}
+
+fn rmsprop(section: &mut Section<'_>) -> Result<Box<dyn Optimizer>, JobError> {
+    Ok(Box::new(RmsProp {
+        decay: section.float(&SQUARES_DECAY, Some(0.99), 0.0..=BELOW_ONE)?,
+        epsilon: epsilon(section, 1e-8)?,
+        start: section.float(&START, Some(0.0), 0.0..=1e6)?,
     }))
+}
+
+fn adagrad(section: &mut Section<'_>) -> Result<Box<dyn Optimizer>, JobError> {
+    let epsilon = epsilon(section, 1e-10)?;
+    Ok(Box::new(Adagrad { epsilon }))
+}
+
+fn epsilon(section: &mut Section<'_>, usual: f64) -> Result<f64, JobError> {
+    section.float(&EPSILON, Some(usual), f64::from(f32::MIN_POSITIVE)..=1.0)
 }
 
 fn constant(_: &mut Section<'_>, _: u64) -> Result<Box<dyn Schedule>, JobError> {

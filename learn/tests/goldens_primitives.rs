@@ -127,28 +127,96 @@ fn compare<F: Float>(
 }
 
 fn classes(name: &str) -> Vec<u32> {
-    case(name).inputs["y"]
+    ids(name, "y")
+}
+
+fn ids(name: &str, input: &str) -> Vec<u32> {
+    case(name).inputs[input]
         .values
         .iter()
         .map(|v| *v as u32)
         .collect()
 }
 
+/// PyTorch's images are [count, channels, height, width].
+fn from_torch<F: Float>(tape: &mut Tape<F>, x: Var) -> Var {
+    ops::transpose(tape, x, &[0, 2, 3, 1])
+}
+
+fn to_torch<F: Float>(tape: &mut Tape<F>, x: Var) -> Var {
+    ops::transpose(tape, x, &[0, 3, 1, 2])
+}
+
+fn convolution<F: Float>(
+    tape: &mut Tape<F>,
+    inputs: &BTreeMap<String, Var>,
+    stride: usize,
+    padding: usize,
+) -> Var {
+    let images = from_torch(tape, inputs["x"]);
+    let weight = ops::transpose(tape, inputs["w"], &[2, 3, 1, 0]);
+    let bias = Some(inputs["b"]);
+    let out = ops::conv2d(tape, images, weight, bias, [stride; 2], [padding; 4]);
+    to_torch(tape, out)
+}
+
+fn pooled<F: Float>(
+    tape: &mut Tape<F>,
+    x: Var,
+    pool: fn(&mut Tape<F>, Var, ops::Window) -> Var,
+) -> Var {
+    let images = from_torch(tape, x);
+    let out = pool(tape, images, ops::Window::square(2, 2, 0));
+    to_torch(tape, out)
+}
+
+fn mean<F: Float>(tape: &mut Tape<F>, sum: Var, of: Var) -> Var {
+    let count = tape.shape(of).len() as f64;
+    ops::scale(tape, sum, F::ONE / F::from_f64(count))
+}
+
+/// What a case of the file is on our tape.
+fn operation<F: Float>(name: &str, t: &mut Tape<F>, v: &BTreeMap<String, Var>) -> Var {
+    let epsilon = F::from_f64(1e-5);
+    match name {
+        "dense" => ops::dense(t, v["x"], v["w"], Some(v["b"])),
+        "conv2d" => convolution(t, v, 1, 0),
+        "conv2d_stride_padding" => convolution(t, v, 2, 1),
+        "max_pool2d" => pooled(t, v["x"], ops::max_pool2d),
+        "avg_pool2d" => pooled(t, v["x"], ops::average_pool2d),
+        "tanh" => ops::tanh(t, v["input"]),
+        "sigmoid" => ops::sigmoid(t, v["input"]),
+        "relu" => ops::relu(t, v["input"]),
+        "gelu" => ops::gelu(t, v["input"]),
+        "gelu_tanh" => ops::gelu_tanh(t, v["input"]),
+        "log_softmax" => ops::log_softmax(t, v["x"]),
+        "softmax" => ops::softmax(t, v["x"]),
+        "layer_norm" => ops::layer_norm(t, v["x"], v["w"], Some(v["b"]), epsilon),
+        "batch_norm_train" => ops::batch_norm(t, v["x"], v["w"], v["b"], epsilon).0,
+        "embedding" => ops::embedding(t, v["w"], &[4], &ids(name, "i")),
+        "attention_causal" => ops::attention(t, v["q"], v["k"], v["v"], ops::Mask::Causal),
+        "cross_entropy_mean" => ops::cross_entropy_mean(t, v["x"], &classes(name)),
+        "binary_cross_entropy_mean" => {
+            let sum = ops::binary_cross_entropy_sum(t, v["x"], v["y"]);
+            mean(t, sum, v["x"])
+        }
+        "mse_mean" => ops::squared_error_mean(t, v["x"], v["y"]),
+        "huber_mean" => {
+            let sum = ops::huber_sum(t, v["x"], v["y"], F::ONE);
+            mean(t, sum, v["x"])
+        }
+        other => panic!("`{other}` is in the goldens and is not compared"),
+    }
+}
+
 fn all<F: Float>(tolerance: f64) {
-    compare::<F>("dense", tolerance, |t, v| {
-        ops::dense(t, v["x"], v["w"], Some(v["b"]))
-    });
-    compare::<F>("tanh", tolerance, |t, v| ops::tanh(t, v["input"]));
-    compare::<F>("sigmoid", tolerance, |t, v| ops::sigmoid(t, v["input"]));
-    compare::<F>("relu", tolerance, |t, v| ops::relu(t, v["input"]));
-    compare::<F>("log_softmax", tolerance, |t, v| ops::log_softmax(t, v["x"]));
-    let labels = classes("cross_entropy_mean");
-    compare::<F>("cross_entropy_mean", tolerance, |t, v| {
-        ops::cross_entropy_mean(t, v["x"], &labels)
-    });
-    compare::<F>("mse_mean", tolerance, |t, v| {
-        ops::squared_error_mean(t, v["x"], v["y"])
-    });
+    let goldens: Value = serde_json::from_str(include_str!("data/primitives.json")).expect("JSON");
+    let cases = goldens["cases"].as_array().expect("a list");
+    assert_eq!(cases.len(), 20);
+    for case in cases {
+        let name = case["name"].as_str().expect("a name");
+        compare::<F>(name, tolerance, |t, v| operation(name, t, v));
+    }
 }
 
 #[test]

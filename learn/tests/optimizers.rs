@@ -2,7 +2,7 @@
 
 use resilin_core::Step;
 use resilin_learn::optimizer::{
-    Adam, Momentum, Nesterov, Optimizer, Preparation, Real, Sgd, Update,
+    Adagrad, Adam, AdamW, Momentum, Nesterov, Optimizer, Preparation, Real, RmsProp, Sgd, Update,
 };
 use serde_json::Value;
 
@@ -87,48 +87,54 @@ fn check<O: Optimizer<f64> + Optimizer<f32>>(name: &str, l2: f64, optimizer: &O)
     assert!(single <= 1e-6, "{name} in f32 is off by {single:e}");
 }
 
-#[test]
-fn sgd_follows_the_golden_trajectory() {
-    check("sgd", 0.0, &Sgd);
-}
-
-#[test]
-fn l2_is_added_to_the_gradient() {
-    let l2 = Case::named("sgd_weight_decay").option("l2_added_to_gradient");
-    check("sgd_weight_decay", l2, &Sgd);
-}
-
-#[test]
-fn momentum_follows_the_golden_trajectory() {
-    check(
-        "momentum",
-        0.0,
-        &Momentum {
-            momentum: Case::named("momentum").option("momentum"),
-        },
-    );
-}
-
-#[test]
-fn nesterov_follows_the_golden_trajectory() {
-    check(
-        "nesterov",
-        0.0,
-        &Nesterov {
-            momentum: Case::named("nesterov").option("momentum"),
-        },
-    );
-}
-
-#[test]
-fn adam_follows_the_golden_trajectory() {
-    let case = Case::named("adam");
-    let adam = Adam {
+fn adam(case: &Case) -> Adam {
+    Adam {
         beta1: case.option("beta1"),
         beta2: case.option("beta2"),
         epsilon: case.option("epsilon"),
-    };
-    check("adam", 0.0, &adam);
+    }
+}
+
+#[test]
+fn every_golden_trajectory_is_followed() {
+    let goldens: Value = serde_json::from_str(GOLDENS).unwrap();
+    let cases = goldens["cases"].as_array().unwrap();
+    assert_eq!(cases.len(), 8);
+    for case in cases {
+        let name = case["name"].as_str().unwrap();
+        let case = Case::named(name);
+        match name {
+            "sgd" => check(name, 0.0, &Sgd),
+            "sgd_weight_decay" => check(name, case.option("l2_added_to_gradient"), &Sgd),
+            "momentum" => {
+                let momentum = case.option("momentum");
+                check(name, 0.0, &Momentum { momentum });
+            }
+            "nesterov" => {
+                let momentum = case.option("momentum");
+                check(name, 0.0, &Nesterov { momentum });
+            }
+            "adam" => check(name, 0.0, &adam(&case)),
+            "adamw" => {
+                let decay = case.option("decoupled_weight_decay");
+                let adam = adam(&case);
+                check(name, 0.0, &AdamW { adam, decay });
+            }
+            "rmsprop" => {
+                let rule = RmsProp {
+                    decay: case.option("decay"),
+                    epsilon: case.option("epsilon"),
+                    start: case.option("average_starts_at"),
+                };
+                check(name, 0.0, &rule);
+            }
+            "adagrad" => {
+                let epsilon = case.option("epsilon");
+                check(name, 0.0, &Adagrad { epsilon });
+            }
+            other => panic!("`{other}` is in the goldens and is not compared"),
+        }
+    }
 }
 
 #[test]

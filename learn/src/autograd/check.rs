@@ -1,6 +1,8 @@
 //! Compares a loss's gradient with central differences in f64.
 
-use super::{Parameters, Tape, Var};
+use resilin_core::layout::{Entry, Role};
+
+use super::{Parameters, Tape, Tensor, Var, ops};
 use crate::model::ModelError;
 
 /// Step of the differences relative to a weight's size: about the cube root of f64's precision,
@@ -50,4 +52,38 @@ pub fn check_gradient(
         }
     }
     Ok(())
+}
+
+/// Checks the vector-Jacobian products of `function` at `arguments` against central differences, as
+/// [`check_gradient`] does: every value of the result gets another gradient from above. For
+/// operations of your own.
+///
+/// # Errors
+/// The first value whose gradient differs, by the argument's number and the value's index.
+pub fn check_function(
+    arguments: &[Tensor<f64>],
+    tolerance: f64,
+    function: impl Fn(&mut Tape<f64>, &[Var]) -> Var,
+) -> Result<(), ModelError> {
+    let entry = |(number, tensor): (usize, &Tensor<f64>)| Entry {
+        name: number.to_string(),
+        shape: tensor.shape().dimensions().to_vec(),
+        role: Role::Trained,
+    };
+    let entries = arguments.iter().enumerate().map(entry).collect();
+    let parameters = Parameters::new(entries)?;
+    let weights: Vec<f64> = arguments.iter().flat_map(Tensor::values).copied().collect();
+    check_gradient(&parameters, &weights, tolerance, |tape| {
+        let numbers = 0..arguments.len();
+        let vars: Vec<Var> = numbers.map(|i| tape.parameter(&i.to_string())).collect();
+        let value = function(tape, &vars);
+        let shape = tape.shape(value);
+        // Neither equal nor of one sign, so that no error cancels.
+        let uneven: Vec<f64> = (0..shape.len())
+            .map(|i| 0.3 + libm::sin(1.0 + i as f64))
+            .collect();
+        let factors = tape.constant(shape.dimensions(), &uneven);
+        let weighted = ops::mul(tape, value, factors);
+        ops::sum(tape, weighted)
+    })
 }

@@ -3,7 +3,9 @@
 //!
 //! A loss is a function that calls the operations of [`ops`] on a [`Tape`]; each operation writes
 //! down how gradients go back through it, beside how values go forward. To add an operation, write
-//! another such function with [`Tape::record`].
+//! another such function with [`Tape::record`] ([`ops::map`] where it works value by value), and
+//! check it with [`check_function`]. [`grad`], [`value_and_grad`] and [`make_vjp`] take any such
+//! function of tensors; [`recompute`] trades time for memory.
 //!
 //! ```
 //! use resilin_learn::autograd::{Parameters, Tape, Var, check_gradient, ops};
@@ -29,14 +31,21 @@
 //! ```
 
 mod check;
+mod functional;
 pub mod ops;
 mod parameters;
 mod pass;
+mod recompute;
 mod shape;
 mod tape;
+mod tensor;
+mod view;
 
-pub use check::check_gradient;
+pub use check::{check_function, check_gradient};
+pub use functional::{Vjp, grad, make_vjp, value_and_grad};
 pub use parameters::Parameters;
 pub use pass::{Gradients, Upstream, Values};
+pub use recompute::recompute;
 pub use shape::Shape;
 pub use tape::{Tape, Var};
+pub use tensor::Tensor;

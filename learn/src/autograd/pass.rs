@@ -61,6 +61,7 @@ pub struct Gradients<'a, F> {
     pub(super) own: &'a mut [Vec<F>],
     pub(super) flat: &'a mut [F],
     pub(super) touched: &'a mut [bool],
+    pub(super) scratch: &'a mut Vec<F>,
 }
 
 impl<F: Float> Gradients<'_, F> {
@@ -127,6 +128,50 @@ impl<F: Float> Gradients<'_, F> {
                 }
             }
         }
+    }
+
+    /// Adds matrix products, one after the other, to the gradient of `var`: a batch of products.
+    pub fn add_products<'v>(
+        &mut self,
+        var: Var,
+        products: impl ExactSizeIterator<Item = (ArrayView2<'v, F>, ArrayView2<'v, F>)>,
+    ) where
+        F: 'v,
+    {
+        let Some((place, write)) = self.place(var) else {
+            return;
+        };
+        let length = place.len() / products.len().max(1);
+        for (place, (left, right)) in place.chunks_exact_mut(length.max(1)).zip(products) {
+            multiply(left, right, place, write);
+        }
+    }
+
+    /// Lets `add` add to the gradient of `var`, which is zero where nothing was added before: for
+    /// gradients that are scattered.
+    pub fn scatter(&mut self, var: Var, add: impl FnOnce(&mut [F])) {
+        let Some((place, write)) = self.place(var) else {
+            return;
+        };
+        match write {
+            Write::Replace => place.fill(F::ZERO),
+            Write::Add => {}
+        }
+        add(place);
+    }
+
+    /// A buffer of `length` values with unspecified contents, to be given back by
+    /// [`Self::keep_scratch`]: memory of a pull-back that is not allocated at every step.
+    #[must_use]
+    pub fn take_scratch(&mut self, length: usize) -> Vec<F> {
+        let mut scratch = std::mem::take(self.scratch);
+        scratch.resize(length, F::ZERO);
+        scratch
+    }
+
+    /// Keeps a buffer for the next that asks.
+    pub fn keep_scratch(&mut self, scratch: Vec<F>) {
+        *self.scratch = scratch;
     }
 
     /// Where the gradient of a value is, and whether something is already there.

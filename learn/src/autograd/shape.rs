@@ -1,7 +1,7 @@
 //! Dimensions of a tensor, kept in place so that recording allocates nothing for them.
 
 /// Most dimensions that a tensor has.
-const MOST: usize = 4;
+pub(super) const MOST: usize = 6;
 
 /// Dimensions, row-major; a scalar has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ impl Shape {
     /// The dimensions, outermost first.
     ///
     /// # Panics
-    /// With more than four.
+    /// With more than six.
     #[must_use]
     pub fn new(dimensions: &[usize]) -> Self {
         assert!(
@@ -64,5 +64,31 @@ impl Shape {
     pub fn rows(&self) -> usize {
         let outer = self.rank.saturating_sub(1);
         self.sizes[..outer].iter().product()
+    }
+
+    /// The shape of two tensors taken together value by value, as in NumPy: aligned at their last
+    /// dimensions, where one of two different sizes must be 1.
+    ///
+    /// # Panics
+    /// If the sizes do not fit.
+    #[must_use]
+    pub fn broadcast(&self, other: &Self) -> Self {
+        let rank = self.rank.max(other.rank);
+        let mut sizes = [1; MOST];
+        for (axis, size) in sizes[..rank].iter_mut().enumerate() {
+            let of = |shape: &Self| match (axis + shape.rank).checked_sub(rank) {
+                Some(own) => shape.sizes[own],
+                None => 1,
+            };
+            let (left, right) = (of(self), of(other));
+            assert!(
+                left == right || left == 1 || right == 1,
+                "{:?} and {:?} do not go together: each pair of sizes must be equal or have a 1",
+                self.dimensions(),
+                other.dimensions()
+            );
+            *size = if left == 1 { right } else { left };
+        }
+        Self { rank, sizes }
     }
 }

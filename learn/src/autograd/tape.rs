@@ -26,6 +26,7 @@ pub struct Tape<F> {
     gradients: Vec<Vec<F>>,
     /// Whether a gradient has been written in this pass.
     touched: Vec<bool>,
+    scratch: Vec<F>,
 }
 
 /// One value of the tape.
@@ -55,6 +56,7 @@ impl<F: Float> Tape<F> {
             values: Vec::new(),
             gradients: Vec::new(),
             touched: Vec::new(),
+            scratch: Vec::new(),
         }
     }
 
@@ -166,6 +168,20 @@ impl<F: Float> Tape<F> {
             1,
             "a loss is one value; sum over the rows"
         );
+        self.backward_from(loss, &[F::ONE], gradient);
+    }
+
+    /// Writes what a gradient `upstream` of `output` makes of every parameter, in layout order: the
+    /// product of `upstream` with the Jacobian. Zero for parameters that `output` does not use.
+    ///
+    /// # Panics
+    /// If `upstream` is not as long as `output`, or `gradient` not as long as the weights.
+    pub fn backward_from(&mut self, output: Var, upstream: &[F], gradient: &mut [F]) {
+        assert_eq!(
+            upstream.len(),
+            self.shape(output).len(),
+            "a gradient value per value of the output"
+        );
         assert_eq!(
             gradient.len(),
             self.weights.len(),
@@ -174,6 +190,7 @@ impl<F: Float> Tape<F> {
         // Taken out of the tape for the pass, so that values can be read beside them.
         let mut own = std::mem::take(&mut self.gradients);
         let mut touched = std::mem::take(&mut self.touched);
+        let mut scratch = std::mem::take(&mut self.scratch);
         own.resize_with(self.nodes.len().max(own.len()), Vec::new);
         touched.clear();
         touched.resize(self.nodes.len(), false);
@@ -182,22 +199,23 @@ impl<F: Float> Tape<F> {
             own: &mut own,
             flat: gradient,
             touched: &mut touched,
+            scratch: &mut scratch,
         };
-        if !self.is_constant(loss) {
-            gradients.add(loss, |_| F::ONE);
+        if !self.is_constant(output) {
+            gradients.add(output, |i| upstream[i]);
         }
-        for index in (0..=loss.0).rev() {
+        for index in (0..=output.0).rev() {
             let node = &self.nodes[index];
             match &node.source {
                 Source::Operation(pull_back) if gradients.touched[index] => {
-                    let output = std::mem::take(&mut gradients.own[index]);
+                    let own = std::mem::take(&mut gradients.own[index]);
                     let upstream = Upstream {
                         values: self.read(),
                         output: Var(index),
-                        gradient: &output,
+                        gradient: &own,
                     };
                     pull_back(&upstream, &mut gradients);
-                    gradients.own[index] = output;
+                    gradients.own[index] = own;
                 }
                 Source::Operation(_) | Source::Parameter(_) | Source::Constant => {}
             }
@@ -205,6 +223,7 @@ impl<F: Float> Tape<F> {
         gradients.finish(&self.parameters);
         self.gradients = own;
         self.touched = touched;
+        self.scratch = scratch;
     }
 
     fn is_constant(&self, var: Var) -> bool {

@@ -52,6 +52,10 @@ pub trait Float:
     fn with_sign_of(self, sign: Self) -> Self;
     /// Natural logarithm, from the `libm` crate.
     fn ln(self) -> Self;
+    /// The error function, from the `libm` crate.
+    fn erf(self) -> Self;
+    /// The correctly rounded square root.
+    fn root(self) -> Self;
     /// Nearest value of this type.
     fn from_f64(value: f64) -> Self;
     /// The same value, exactly.
@@ -64,7 +68,7 @@ pub trait Float:
 
 /// Implements what differs only in the names of the types.
 macro_rules! common {
-    ($float:ident, $bits:ident, $int:ident, $mantissa:literal, $bias:literal, $ln:path) => {
+    ($float:ident, $bits:ident, $int:ident, $mantissa:literal, $bias:literal, $ln:path, $erf:path) => {
         const ZERO: Self = 0.0;
         const ONE: Self = 1.0;
         const HALF: Self = 0.5;
@@ -90,6 +94,14 @@ macro_rules! common {
 
         fn ln(self) -> Self {
             $ln(self)
+        }
+
+        fn erf(self) -> Self {
+            $erf(self)
+        }
+
+        fn root(self) -> Self {
+            self.sqrt()
         }
 
         fn from_f64(value: f64) -> Self {
@@ -126,7 +138,7 @@ impl Float for f32 {
         1.0 / 5040.0,
     ];
 
-    common!(f32, u32, i32, 23, 127, libm::logf);
+    common!(f32, u32, i32, 23, 127, libm::logf, libm::erff);
 }
 
 impl Float for f64 {
@@ -152,5 +164,5 @@ impl Float for f64 {
         1.0 / 6_227_020_800.0,
     ];
 
-    common!(f64, u64, i64, 52, 1023, libm::log);
+    common!(f64, u64, i64, 52, 1023, libm::log, libm::erf);
 }

@@ -14,6 +14,9 @@ mod sum;
 pub use activation::{Activation, dropout_mask};
 pub use exponential::{exp, exp_each, sigmoid, sigmoid_each, tanh, tanh_each};
 pub use float::Float;
-pub use loss::{cross_entropy, largest, log_softmax, squared_error};
+pub use loss::{
+    binary_cross_entropy, cross_entropy, huber, largest, log_softmax, softmax, softplus,
+    squared_error, weighted_cross_entropy,
+};
 pub use product::{Write, multiply, view};
 pub use sum::{add_bias, add_sum_of_rows, sum, sum_of, sum_rows};

@@ -38,6 +38,12 @@ impl<'a> Draws<'a> {
         }
     }
 
+    /// Whether weights are trained with the result, and not rows scored.
+    #[must_use]
+    pub fn is_training(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// The stream of any other draw; `None` where nothing is drawn.
     #[must_use]
     pub fn stream(&self, purpose: Purpose, index: u32) -> Option<Stream> {

@@ -27,6 +27,13 @@ impl<T: Real> Optimizer<T> for Adam {
     }
 
     fn apply(&self, update: Update<'_, T>) {
+        self.apply_to_share(T::from_f64(1.0), update);
+    }
+}
+
+impl Adam {
+    /// Adam's step from `share` of each weight.
+    pub(super) fn apply_to_share<T: Real>(&self, share: T, update: Update<'_, T>) {
         let Update {
             learning_rate,
             scale,
@@ -51,7 +58,7 @@ impl<T: Real> Optimizer<T> for Adam {
             let g = scale * *g;
             *m = b1 * *m + c1 * g;
             *v = b2 * *v + c2 * (g * g);
-            *n = *w - rate * (*m / (v.sqrt() / root + epsilon));
+            *n = share * *w - rate * (*m / (v.sqrt() / root + epsilon));
         }
     }
 }

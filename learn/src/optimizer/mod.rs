@@ -4,10 +4,13 @@
 //! references), and free of anything but + - * / and the exact square root, so its bits are the
 //! same on every processor and for every cut of the parameters.
 
+mod adagrad;
 mod adam;
+mod adamw;
 mod gradient;
 mod momentum;
 mod nesterov;
+mod rmsprop;
 mod rule;
 mod sgd;
 
@@ -15,11 +18,14 @@ use std::ops::{Add, Div, Mul, Range, Sub};
 
 use resilin_core::Step;
 
+pub use adagrad::Adagrad;
 pub use adam::Adam;
+pub use adamw::AdamW;
 pub use gradient::Preparation;
 pub(crate) use gradient::divide;
 pub use momentum::Momentum;
 pub use nesterov::Nesterov;
+pub use rmsprop::RmsProp;
 pub use rule::UpdateRule;
 pub use sgd::Sgd;
 

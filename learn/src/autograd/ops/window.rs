@@ -1,0 +1,118 @@
+//! A window that is moved over images: its size, its steps, and the border around the image.
+
+/// Height and width of a window, how far it moves, and how many zeros (for the largest value:
+/// nothing) lie around the image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// Height and width.
+    pub size: [usize; 2],
+    /// Steps down and right, at least 1.
+    pub stride: [usize; 2],
+    /// Border above, left, below and right.
+    pub padding: [usize; 4],
+}
+
+impl Window {
+    /// A square window with equal steps and an equal border on all sides.
+    #[must_use]
+    pub fn square(size: usize, stride: usize, padding: usize) -> Self {
+        Self {
+            size: [size; 2],
+            stride: [stride; 2],
+            padding: [padding; 4],
+        }
+    }
+
+    /// Height and width of what the window makes of an image; `None` if it does not fit in.
+    #[must_use]
+    pub fn output(&self, [height, width]: [usize; 2]) -> Option<[usize; 2]> {
+        let [above, left, below, right] = self.padding;
+        let along = |length: usize, size: usize, stride: usize| {
+            let moves = length.checked_sub(size)?.checked_div(stride)?;
+            (size > 0).then_some(moves + 1)
+        };
+        Some([
+            along(height + above + below, self.size[0], self.stride[0])?,
+            along(width + left + right, self.size[1], self.stride[1])?,
+        ])
+    }
+}
+
+/// A window on images [count, height, width, channels].
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sweep {
+    window: Window,
+    count: usize,
+    image: [usize; 2],
+    pub(super) channels: usize,
+    pub(super) output: [usize; 2],
+}
+
+impl Sweep {
+    /// # Panics
+    /// If these are no images, or the window does not fit in.
+    pub(super) fn new(window: Window, dimensions: &[usize]) -> Self {
+        let &[count, height, width, channels] = dimensions else {
+            panic!("{dimensions:?} are no images [count, height, width, channels]");
+        };
+        let image = [height, width];
+        let Some(output) = window.output(image) else {
+            panic!("{window:?} does not fit into {height} x {width}");
+        };
+        Self {
+            window,
+            count,
+            image,
+            channels,
+            output,
+        }
+    }
+
+    /// Number of positions, over all images.
+    pub(super) fn positions(&self) -> usize {
+        self.count * self.output[0] * self.output[1]
+    }
+
+    /// Calls `visit` for every position of the window, row-major over the images.
+    pub(super) fn each(&self, mut visit: impl FnMut(usize, Position)) {
+        let [rows, columns] = self.output;
+        let mut number = 0;
+        for image in 0..self.count {
+            for row in 0..rows {
+                for column in 0..columns {
+                    let top = row * self.window.stride[0];
+                    let left = column * self.window.stride[1];
+                    visit(number, Position { image, top, left });
+                    number += 1;
+                }
+            }
+        }
+    }
+
+    /// Calls `visit` for every place of the window at a position, row-major: its number, and the
+    /// first channel of the pixel that is there, or `None` on the border.
+    #[inline]
+    pub(super) fn pixels(&self, at: Position, mut visit: impl FnMut(usize, Option<usize>)) {
+        let [height, width] = self.image;
+        let [above, before, ..] = self.window.padding;
+        let mut number = 0;
+        for row in at.top..at.top + self.window.size[0] {
+            for column in at.left..at.left + self.window.size[1] {
+                let inside = row.checked_sub(above).zip(column.checked_sub(before));
+                let pixel = inside
+                    .filter(|(y, x)| *y < height && *x < width)
+                    .map(|(y, x)| ((at.image * height + y) * width + x) * self.channels);
+                visit(number, pixel);
+                number += 1;
+            }
+        }
+    }
+}
+
+/// Where a window is: image, and its corner within the bordered image.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Position {
+    image: usize,
+    top: usize,
+    left: usize,
+}
