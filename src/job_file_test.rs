@@ -6,7 +6,17 @@ use super::*;
 
 /// A section of the job and the names that it may have.
 const NAMES: [(&str, &[&str]); 3] = [
-    ("model", &["mlp", "softmax", "linear"]),
+    (
+        "model",
+        &[
+            "mlp",
+            "softmax",
+            "linear",
+            "cnn",
+            "transformer",
+            "factorization",
+        ],
+    ),
     (
         "optimizer",
         &[
@@ -32,9 +42,12 @@ fn table(effective: &Effective, section: &str) -> String {
     rest.split("### ").next().unwrap_or(rest).to_owned()
 }
 
-/// `linear` predicts values, so it needs other rows than the digits.
+/// What a name needs beside itself: `linear` predicts values, and `factorization` takes ids.
 fn rows(name: &str) -> &'static str {
     match name {
+        "factorization" => {
+            "fields = [3, 3]\n[data]\nname = \"csv\"\npath = \"ids.csv\"\ntarget = \"value\"\n"
+        }
         "linear" => "[data]\nname = \"csv\"\npath = \"rows.csv\"\ntarget = \"value\"\n",
         _ => "",
     }
@@ -45,6 +58,7 @@ fn rows(name: &str) -> &'static str {
 fn the_reference_of_the_named_sections_is_what_the_code_declares() {
     let folder = tempfile::tempdir().expect("a directory");
     std::fs::write(folder.path().join("rows.csv"), "1,2\n3,4\n5,6\n7,8\n").expect("rows");
+    std::fs::write(folder.path().join("ids.csv"), "0,1,2\n1,2,5\n2,0,1\n").expect("rows");
     let mut declared = String::new();
     for (section, names) in NAMES {
         writeln!(declared, "### `[{section}]`\n").expect("a string");

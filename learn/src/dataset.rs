@@ -1,5 +1,6 @@
 //! Rows as the mathematics sees them; where they come from is the data crate's or the user's.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -15,6 +16,31 @@ pub struct Batch {
     pub features: Vec<f32>,
     /// What the model shall predict.
     pub targets: Targets,
+}
+
+impl Batch {
+    /// A copy of some of the rows.
+    ///
+    /// # Panics
+    /// If there are not as many.
+    #[must_use]
+    pub fn rows(&self, rows: Range<usize>) -> Self {
+        let part =
+            |values: &[f32], width: usize| values[rows.start * width..rows.end * width].to_vec();
+        let targets = match &self.targets {
+            Targets::Classes(classes) => Targets::Classes(classes[rows.clone()].to_vec()),
+            Targets::Values { width, values } => Targets::Values {
+                width: *width,
+                values: part(values, *width),
+            },
+        };
+        Self {
+            rows: rows.len(),
+            width: self.width,
+            features: part(&self.features, self.width),
+            targets,
+        }
+    }
 }
 
 /// The targets of a batch.

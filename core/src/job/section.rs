@@ -186,6 +186,20 @@ impl<'a> Section<'a> {
         })
     }
 
+    /// A list of finite numbers in `range`, if it is there; whole numbers count.
+    ///
+    /// # Errors
+    /// If it is something else.
+    pub fn optional_floats(
+        &mut self,
+        key: &Key,
+        range: RangeInclusive<f64>,
+    ) -> Result<Option<Vec<f64>>, JobError> {
+        self.take(key, None, span(&range), |value, words| {
+            list(value, |item| real(item, &range, words))
+        })
+    }
+
     /// A list of strings.
     ///
     /// # Errors

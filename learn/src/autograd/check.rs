@@ -10,7 +10,8 @@ use crate::model::ModelError;
 const STEP: f64 = 6e-6;
 
 /// Checks the gradient of `loss` at `weights` against central differences, to
-/// `tolerance * max(1, |value|)`. A loss with draws must make the same ones each time.
+/// `tolerance * max(1, |value|)`. A loss with draws must make the same ones each time. Buffers are
+/// passed over: what stands in their place is no gradient.
 ///
 /// # Errors
 /// The first weight whose gradient differs, by name and index.
@@ -29,6 +30,10 @@ pub fn check_gradient(
     let mut moved = weights.to_vec();
     let mut index = 0;
     for entry in parameters.entries() {
+        if entry.role == Role::Buffer {
+            index += entry.len();
+            continue;
+        }
         for place in 0..entry.len() {
             let step = STEP * weights[index].abs().max(1.0);
             let mut at = |weight| {

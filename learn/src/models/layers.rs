@@ -9,10 +9,10 @@ use std::ops::Range;
 use resilin_core::layout::{Entry, Role};
 use resilin_core::random::Purpose;
 
-use super::Rows;
 use super::initial::Initial;
 use super::pass::Scratch;
-use crate::dataset::{Batch, TargetKind};
+use super::{RowLoss, Rows};
+use crate::dataset::Batch;
 use crate::math::{Activation, Write, add_sum_of_rows, multiply, sum_rows, view};
 use crate::model::{Microbatch, ModelError, Outcome, Score, Sink, Workspace};
 
@@ -42,6 +42,7 @@ pub(super) struct LayersConfig {
     pub(super) dropout: f32,
     pub(super) bias: bool,
     pub(super) start: Start,
+    pub(super) loss: RowLoss,
 }
 
 impl LayersConfig {
@@ -54,6 +55,7 @@ impl LayersConfig {
             dropout: 0.0,
             bias: true,
             start: Start::Random,
+            loss: RowLoss::usual(rows.targets),
         }
     }
 }
@@ -76,7 +78,7 @@ impl Layers {
     pub(super) fn new(config: LayersConfig) -> Result<Self, ModelError> {
         let widths: Vec<usize> = std::iter::once(config.rows.width)
             .chain(config.hidden.iter().copied())
-            .chain([config.rows.outputs()])
+            .chain([config.loss.outputs(config.rows.targets)?])
             .collect();
         if widths.contains(&0) {
             return Err(ModelError(format!(
@@ -207,7 +209,7 @@ impl Layers {
         let mut start = 0;
         for Microbatch { batch, .. } in microbatches {
             let rows = start..start + batch.rows;
-            let loss_sum = scratch.pull_loss(self, rows.clone(), &batch.targets);
+            let loss_sum = scratch.pull_loss(self, &self.config.loss, rows.clone(), &batch.targets);
             scratch.losses.push(loss_sum);
             start = rows.end;
         }
@@ -220,7 +222,7 @@ impl Layers {
             start = rows.end;
             let outcome = Outcome {
                 samples: batch.rows as u64,
-                weight: batch.rows as f64,
+                weight: self.config.loss.weight(&batch.targets, batch.rows),
                 loss_sum: scratch.losses[k],
             };
             each(k, scratch, rows, outcome);
@@ -264,14 +266,12 @@ impl Layers {
     ) -> Result<Score, ModelError> {
         self.config.rows.check(batch)?;
         let scratch = self.run(weights, batch, workspace);
-        let correct = match self.config.rows.targets {
-            TargetKind::Classes(_) => Some(scratch.count_correct(self, &batch.targets)),
-            TargetKind::Values(_) => None,
-        };
+        let loss = &self.config.loss;
+        let correct = loss.correct(scratch.outputs(), &batch.targets);
         Ok(Score {
             rows: batch.rows as u64,
             correct,
-            loss_sum: scratch.pull_loss(self, 0..batch.rows, &batch.targets),
+            loss_sum: scratch.pull_loss(self, loss.scored(), 0..batch.rows, &batch.targets),
         })
     }
 
@@ -283,8 +283,10 @@ impl Layers {
         outputs: &mut Vec<f32>,
     ) -> Result<usize, ModelError> {
         self.config.rows.check_features(batch)?;
-        outputs.extend_from_slice(self.run(weights, batch, workspace).outputs());
-        Ok(self.config.rows.outputs())
+        let LayersConfig { loss, rows, .. } = &self.config;
+        let found = self.run(weights, batch, workspace).outputs();
+        loss.predictions(found, rows.targets, outputs);
+        Ok(rows.outputs())
     }
 
     /// Runs rows forward without dropout.

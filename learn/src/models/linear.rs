@@ -1,7 +1,7 @@
 //! `linear`: linear regression with squared error.
 
 use super::layers::{Layers, LayersConfig, Start};
-use super::{Rows, model_of_layers};
+use super::{RowLoss, Rows, model_of_layers};
 use crate::dataset::TargetKind;
 use crate::model::ModelError;
 
@@ -27,6 +27,15 @@ impl Linear {
     /// # Errors
     /// No input or no output.
     pub fn new(config: LinearConfig) -> Result<Self, ModelError> {
+        let loss = RowLoss::usual(TargetKind::Values(config.outputs));
+        Self::with_loss(config, loss)
+    }
+
+    /// The model with another loss than the usual one.
+    ///
+    /// # Errors
+    /// As [`Self::new`], and a loss of another kind of target.
+    pub fn with_loss(config: LinearConfig, loss: RowLoss) -> Result<Self, ModelError> {
         let rows = Rows {
             width: config.inputs,
             targets: TargetKind::Values(config.outputs),
@@ -34,6 +43,7 @@ impl Linear {
         let layers = Layers::new(LayersConfig {
             bias: config.bias,
             start: Start::Zero,
+            loss,
             ..LayersConfig::flat(rows)
         })?;
         Ok(Self { layers })

@@ -1,7 +1,7 @@
 //! `mlp`: dense layers with an activation and dropout between them, for classes or values.
 
 use super::layers::{Layers, LayersConfig};
-use super::{Rows, model_of_layers};
+use super::{RowLoss, Rows, model_of_layers};
 use crate::math::Activation;
 use crate::model::ModelError;
 
@@ -29,6 +29,15 @@ impl Mlp {
     /// # Errors
     /// A layer without width, or a dropout rate outside [0, 1).
     pub fn new(config: MlpConfig) -> Result<Self, ModelError> {
+        let loss = RowLoss::usual(config.rows.targets);
+        Self::with_loss(config, loss)
+    }
+
+    /// The model with another loss than the usual one.
+    ///
+    /// # Errors
+    /// As [`Self::new`], and a loss of another kind of target.
+    pub fn with_loss(config: MlpConfig, loss: RowLoss) -> Result<Self, ModelError> {
         let MlpConfig {
             rows,
             hidden,
@@ -40,6 +49,7 @@ impl Mlp {
             hidden,
             activation,
             dropout,
+            loss,
             ..LayersConfig::flat(rows)
         })?;
         Ok(Self { layers })

@@ -4,11 +4,10 @@ use std::ops::Range;
 
 use resilin_core::random::Stream;
 
+use super::RowLoss;
 use super::layers::Layers;
 use crate::dataset::{Batch, Targets};
-use crate::math::{
-    Write, add_bias, cross_entropy, dropout_mask, largest, multiply, squared_error, view,
-};
+use crate::math::{Write, add_bias, dropout_mask, multiply, view};
 
 /// Activations and gradients of the rows that run together.
 #[derive(Default)]
@@ -109,32 +108,25 @@ impl Scratch {
         layer.dropped.extend(products);
     }
 
+    /// What the last layer gives.
+    pub(super) fn outputs(&self) -> &[f32] {
+        &self.layers.last().expect("a model has a layer").output
+    }
+
     /// Replaces the outputs of some rows by their gradient; returns the sum of the rows' losses.
     pub(super) fn pull_loss(
         &mut self,
         model: &Layers,
+        loss: &RowLoss,
         rows: Range<usize>,
         targets: &Targets,
     ) -> f64 {
-        let width = model.config.rows.outputs();
+        let width = model.dense.last().expect("a model has a layer").outputs;
         let last = self.layers.last_mut().expect("a model has a layer");
-        let outputs = &mut last.output[rows.start * width..rows.end * width];
-        let mut sum = 0.0;
-        match targets {
-            Targets::Classes(classes) => {
-                cross_entropy(outputs, width, classes, |loss| sum += f64::from(loss));
-            }
-            Targets::Values { values, .. } => {
-                let share = 1.0 / width as f32;
-                squared_error(outputs, width, values.iter().copied(), |loss| {
-                    sum += f64::from(loss * share);
-                });
-                for difference in outputs {
-                    *difference = *difference * 2.0 * share;
-                }
-            }
-        }
-        sum
+        loss.pull(
+            &mut last.output[rows.start * width..rows.end * width],
+            targets,
+        )
     }
 
     /// Makes the gradient below layer `number` from the one above it.
@@ -159,21 +151,5 @@ impl Scratch {
             .activation
             .pull_back(&below.output, &mut gradient);
         below.gradient = gradient;
-    }
-
-    /// What the last layer gives, row-major; the loss gradient after [`Self::pull_loss`].
-    pub(super) fn outputs(&self) -> &[f32] {
-        &self.layers.last().expect("a model has a layer").output
-    }
-
-    /// Rows whose largest output is their class; of equal ones the first counts.
-    pub(super) fn count_correct(&self, model: &Layers, targets: &Targets) -> u64 {
-        let Targets::Classes(classes) = targets else {
-            return 0;
-        };
-        let width = model.config.rows.outputs();
-        let rows = self.outputs().chunks_exact(width).zip(classes);
-        rows.filter(|(row, class)| largest(row) == **class as usize)
-            .count() as u64
     }
 }

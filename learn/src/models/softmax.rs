@@ -1,7 +1,7 @@
 //! `softmax`: logistic regression over classes with cross-entropy.
 
 use super::layers::{Layers, LayersConfig, Start};
-use super::{Rows, model_of_layers};
+use super::{RowLoss, Rows, model_of_layers};
 use crate::dataset::TargetKind;
 use crate::model::ModelError;
 
@@ -27,6 +27,15 @@ impl Softmax {
     /// # Errors
     /// No input or no class.
     pub fn new(config: SoftmaxConfig) -> Result<Self, ModelError> {
+        let loss = RowLoss::usual(TargetKind::Classes(config.classes));
+        Self::with_loss(config, loss)
+    }
+
+    /// The model with another loss than the usual one.
+    ///
+    /// # Errors
+    /// As [`Self::new`], and a loss of another kind of target.
+    pub fn with_loss(config: SoftmaxConfig, loss: RowLoss) -> Result<Self, ModelError> {
         let rows = Rows {
             width: config.inputs,
             targets: TargetKind::Classes(config.classes),
@@ -34,6 +43,7 @@ impl Softmax {
         let layers = Layers::new(LayersConfig {
             bias: config.bias,
             start: Start::Zero,
+            loss,
             ..LayersConfig::flat(rows)
         })?;
         Ok(Self { layers })

@@ -3,6 +3,7 @@
 
 mod bits;
 mod elastic;
+mod networks;
 mod non_finite;
 mod pairs;
 mod support;

@@ -94,7 +94,7 @@ fn mistakes_are_named_with_their_line() {
     let data = "[data]\nname = \"random\"\n";
     assert_eq!(
         refusal(&format!("{data}[model]\nname = \"tinny\"")),
-        "job file line 4, [model] name: expected one of flaky, linear, mlp, softmax, tiny, found \"tinny\"; did you mean \"tiny\"?"
+        "job file line 4, [model] name: expected one of cnn, factorization, flaky, linear, mlp, softmax, tiny, transformer, found \"tinny\"; did you mean \"tiny\"?"
     );
     let tiny = format!("{data}[model]\nname = \"tiny\"\n");
     assert_eq!(
