@@ -61,6 +61,12 @@ const COMPUTED_SEED: Key = Key::bits(
     "",
     "Seed of the rows; its own, so that another run.seed keeps them.",
 );
+const CONTEXT: Key = Key::bits("context", "bytes", "Bytes of a row.");
+const STRIDE: Key = Key::bits(
+    "stride",
+    "bytes",
+    "Bytes from the start of a row to that of the next; without it the context.",
+);
 
 /// The positive normal numbers of f32.
 const LEAST_SCALE: f64 = f32::MIN_POSITIVE as f64;
@@ -293,4 +299,21 @@ pub(crate) fn synthetic(section: &mut Section<'_>) -> Result<synthetic::Config, 
         noise: section.float(&NOISE, Some(0.0), 0.0..=1.0)?,
         seed: section.unsigned(&COMPUTED_SEED, Some(1), 0..=u64::MAX)?,
     })
+}
+
+/// `context` and `stride`.
+pub(crate) fn runs(section: &mut Section<'_>) -> Result<(usize, usize), JobError> {
+    let context = section.integer(&CONTEXT, Some(64), 1..=1 << 16)?;
+    let stride = section.optional_integer(&STRIDE, 1..=MOST)?;
+    let size = |number| usize::try_from(number).expect("in a range of positive numbers");
+    Ok((size(context), size(stride.unwrap_or(context))))
+}
+
+/// `test_fraction` of a source whose test rows are its end.
+pub(crate) fn end_fraction(section: &mut Section<'_>) -> Result<f64, JobError> {
+    let key = Key {
+        doc: "Share of the bytes, at the end, that is held out; without effect with test_path.",
+        ..TEST_FRACTION
+    };
+    section.float(&key, Some(0.1), 0.0..=0.99)
 }

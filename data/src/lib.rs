@@ -19,6 +19,7 @@ pub mod sources;
 pub mod split;
 pub mod synthetic;
 pub mod table;
+pub mod text;
 
 use resilin_learn::registry::Registry;
 
@@ -27,8 +28,8 @@ pub use rows::Rows;
 pub use split::Holdout;
 pub use table::{Origin, Subset, Table};
 
-/// Adds the sources of this crate to a registry: `digits`, `csv`, `idx`, `libsvm`, `numbers` and
-/// `synthetic`.
+/// Adds the sources of this crate to a registry: `digits`, `csv`, `idx`, `libsvm`, `numbers`,
+/// `synthetic` and `text`.
 #[must_use]
 pub fn sources(registry: Registry) -> Registry {
     registry
@@ -38,4 +39,5 @@ pub fn sources(registry: Registry) -> Registry {
         .data("libsvm", sources::libsvm)
         .data("numbers", sources::numbers)
         .data("synthetic", sources::synthetic)
+        .data("text", sources::text)
 }

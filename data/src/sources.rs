@@ -8,7 +8,7 @@ use resilin_learn::dataset::Split;
 
 use crate::{
     csv as csv_files, digits as embedded, idx as idx_files, keys, libsvm as sparse_files,
-    numbers as elsewhere, synthetic as computed,
+    numbers as elsewhere, synthetic as computed, text as bytes,
 };
 
 /// `name = "digits"`.
@@ -119,4 +119,21 @@ pub fn numbers(section: &mut Section<'_>, _directory: Option<&Path>) -> Result<S
 /// A key that is wrong.
 pub fn synthetic(section: &mut Section<'_>, _directory: Option<&Path>) -> Result<Split, JobError> {
     Ok(computed::load(&keys::synthetic(section)?))
+}
+
+/// `name = "text"`.
+///
+/// # Errors
+/// A key that is wrong, or a file that is refused.
+pub fn text(section: &mut Section<'_>, directory: Option<&Path>) -> Result<Split, JobError> {
+    let (path, test_path) = keys::paths(section, directory)?;
+    let (context, stride) = keys::runs(section)?;
+    let config = bytes::Config {
+        path,
+        test_path,
+        context,
+        stride,
+        test_fraction: keys::end_fraction(section)?,
+    };
+    bytes::load(&config).map_err(|error| section.error(keys::PATH.name, error))
 }

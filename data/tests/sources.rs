@@ -147,13 +147,14 @@ fn refusals_name_the_line_of_the_job_file() {
 fn the_reference_is_what_the_code_declares() {
     let csv = "quirks/q02_bom_quoted_header.csv";
     let images = "../../../examples/data/fashion-mnist-7k";
-    let cases: [(&str, Source, &str); 6] = [
+    let cases: [(&str, Source, &str); 7] = [
         ("digits", sources::digits, ""),
         ("csv", sources::csv, csv),
         ("idx", sources::idx, images),
         ("libsvm", sources::libsvm, "quirks/q11_zero_based.svm"),
         ("numbers", sources::numbers, ""),
         ("synthetic", sources::synthetic, ""),
+        ("text", sources::text, "text/sonnet.txt"),
     ];
     let mut declared = String::new();
     for (name, source, path) in cases {
