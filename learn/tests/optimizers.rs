@@ -1,4 +1,5 @@
-//! The update rules against 12-step trajectories of an independent implementation (PyTorch, f64).
+//! The update rules against trajectories of independent implementations: PyTorch and HIPS/autograd,
+//! both in f64.
 
 use resilin_core::Step;
 use resilin_learn::optimizer::{
@@ -7,8 +8,10 @@ use resilin_learn::optimizer::{
 use serde_json::Value;
 
 const GOLDENS: &str = include_str!("data/optimizers.json");
+const HIPS: &str = include_str!("data/hips.json");
 
 struct Case {
+    name: String,
     options: Value,
     start: Vec<f64>,
     gradients: Vec<Vec<f64>>,
@@ -16,12 +19,10 @@ struct Case {
 }
 
 impl Case {
-    fn named(name: &str) -> Self {
-        let goldens: Value = serde_json::from_str(GOLDENS).unwrap();
-        let cases = goldens["cases"].as_array().unwrap();
-        let case = cases.iter().find(|c| c["name"] == name).unwrap();
+    fn of(case: &Value) -> Self {
         let vectors = |key: &str| case[key].as_array().unwrap().iter().map(floats).collect();
         Self {
+            name: case["name"].as_str().unwrap().into(),
             options: case["options"].clone(),
             start: floats(&case["start"]),
             gradients: vectors("gradients"),
@@ -34,7 +35,7 @@ impl Case {
     }
 
     /// The largest distance from the expected trajectory, over all steps and values.
-    fn error<T: Real + Into<f64>>(&self, l2: f64, optimizer: &dyn Optimizer<T>) -> f64 {
+    fn error<T: Real + Into<f64>>(&self, rate: f64, l2: f64, optimizer: &dyn Optimizer<T>) -> f64 {
         let convert = |values: &[f64]| values.iter().map(|v| T::from_f64(*v)).collect::<Vec<T>>();
         let zero = T::from_f64(0.0);
         let preparation = Preparation {
@@ -45,14 +46,15 @@ impl Case {
         let mut weights = convert(&self.start);
         let mut moments = vec![vec![zero; weights.len()]; optimizer.moments().len()];
         let mut worst: f64 = 0.0;
-        assert_eq!(self.gradients.len(), 12);
+        assert!(self.gradients.len() >= 12, "a trajectory");
+        assert_eq!(self.gradients.len(), self.expected.len());
         for (step, (gradient, expected)) in self.gradients.iter().zip(&self.expected).enumerate() {
             let mut gradient = convert(gradient);
             preparation.apply(T::from_f64(1.0), &weights, &mut gradient, range.clone());
             let mut next = vec![zero; weights.len()];
             optimizer.apply(Update {
                 step: Step(step as u64),
-                learning_rate: T::from_f64(self.option("learning_rate")),
+                learning_rate: T::from_f64(rate),
                 scale: T::from_f64(1.0),
                 range: range.clone(),
                 weights: &weights,
@@ -77,14 +79,25 @@ fn floats(list: &Value) -> Vec<f64> {
         .collect()
 }
 
-fn check<O: Optimizer<f64> + Optimizer<f32>>(name: &str, l2: f64, optimizer: &O) {
-    let case = Case::named(name);
+fn check<O: Optimizer<f64> + Optimizer<f32>>(case: &Case, l2: f64, optimizer: &O) {
+    let rate = case.option("learning_rate");
     let (double, single) = (
-        case.error::<f64>(l2, optimizer),
-        case.error::<f32>(l2, optimizer),
+        case.error::<f64>(rate, l2, optimizer),
+        case.error::<f32>(rate, l2, optimizer),
     );
+    let name = &case.name;
     assert!(double <= 1e-12, "{name} in f64 is off by {double:e}");
     assert!(single <= 1e-6, "{name} in f32 is off by {single:e}");
+}
+
+fn cases(text: &str) -> Vec<Case> {
+    let goldens: Value = serde_json::from_str(text).unwrap();
+    goldens["cases"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(Case::of)
+        .collect()
 }
 
 fn adam(case: &Case) -> Adam {
@@ -97,28 +110,25 @@ fn adam(case: &Case) -> Adam {
 
 #[test]
 fn every_golden_trajectory_is_followed() {
-    let goldens: Value = serde_json::from_str(GOLDENS).unwrap();
-    let cases = goldens["cases"].as_array().unwrap();
+    let cases = cases(GOLDENS);
     assert_eq!(cases.len(), 8);
-    for case in cases {
-        let name = case["name"].as_str().unwrap();
-        let case = Case::named(name);
-        match name {
-            "sgd" => check(name, 0.0, &Sgd),
-            "sgd_weight_decay" => check(name, case.option("l2_added_to_gradient"), &Sgd),
+    for case in &cases {
+        match case.name.as_str() {
+            "sgd" => check(case, 0.0, &Sgd),
+            "sgd_weight_decay" => check(case, case.option("l2_added_to_gradient"), &Sgd),
             "momentum" => {
                 let momentum = case.option("momentum");
-                check(name, 0.0, &Momentum { momentum });
+                check(case, 0.0, &Momentum { momentum });
             }
             "nesterov" => {
                 let momentum = case.option("momentum");
-                check(name, 0.0, &Nesterov { momentum });
+                check(case, 0.0, &Nesterov { momentum });
             }
-            "adam" => check(name, 0.0, &adam(&case)),
+            "adam" => check(case, 0.0, &adam(case)),
             "adamw" => {
                 let decay = case.option("decoupled_weight_decay");
-                let adam = adam(&case);
-                check(name, 0.0, &AdamW { adam, decay });
+                let adam = adam(case);
+                check(case, 0.0, &AdamW { adam, decay });
             }
             "rmsprop" => {
                 let rule = RmsProp {
@@ -126,14 +136,49 @@ fn every_golden_trajectory_is_followed() {
                     epsilon: case.option("epsilon"),
                     start: case.option("average_starts_at"),
                 };
-                check(name, 0.0, &rule);
+                check(case, 0.0, &rule);
             }
             "adagrad" => {
                 let epsilon = case.option("epsilon");
-                check(name, 0.0, &Adagrad { epsilon });
+                check(case, 0.0, &Adagrad { epsilon });
             }
             other => panic!("`{other}` is in the goldens and is not compared"),
         }
+    }
+}
+
+/// The update rules of HIPS/autograd: its momentum has (1 - mass) on the gradient, which is ours with
+/// that factor on the rate; its RMSProp starts at a mean square of 1.
+#[test]
+fn the_trajectories_of_hips_autograd_are_followed() {
+    let cases = cases(HIPS);
+    assert_eq!(cases.len(), 4);
+    for case in &cases {
+        let rate = case.option("step_size");
+        let error = match case.name.as_str() {
+            "sgd" | "sgd_without_mass" => {
+                let momentum = case.option("mass");
+                case.error::<f64>(rate * (1.0 - momentum), 0.0, &Momentum { momentum })
+            }
+            "rmsprop" => {
+                let rule = RmsProp {
+                    decay: case.option("gamma"),
+                    epsilon: case.option("eps"),
+                    start: 1.0,
+                };
+                case.error::<f64>(rate, 0.0, &rule)
+            }
+            "adam" => {
+                let rule = Adam {
+                    beta1: case.option("b1"),
+                    beta2: case.option("b2"),
+                    epsilon: case.option("eps"),
+                };
+                case.error::<f64>(rate, 0.0, &rule)
+            }
+            other => panic!("`{other}` is in the goldens and is not compared"),
+        };
+        assert!(error <= 1e-12, "{} is off by {error:e}", case.name);
     }
 }
 
