@@ -210,15 +210,36 @@ pub fn data_head(
     checksum: Checksum,
     head: &mut Vec<u8>,
 ) -> Result<(), FrameError> {
-    write_head(FrameKind::Data, header, payload, checksum, head)
+    let crc = || crc(payload);
+    write_head(FrameKind::Data, header, payload.len(), checksum, crc, head)
+}
+
+/// [`data_head`] for a payload of `length` bytes whose [`crc`] is known or made elsewhere; asked for
+/// only where frames carry one.
+pub fn data_head_of(
+    header: &DataHeader,
+    length: usize,
+    checksum: Checksum,
+    crc: impl FnOnce() -> u32,
+    head: &mut Vec<u8>,
+) -> Result<(), FrameError> {
+    write_head(FrameKind::Data, header, length, checksum, crc, head)
 }
 
 /// The whole frame of a credit.
 #[must_use]
 pub fn credit_frame(credit: Credit) -> Vec<u8> {
     let mut frame = Vec::new();
-    write_head(FrameKind::Credit, &credit, &[], Checksum::On, &mut frame)
-        .expect("a credit is a few bytes");
+    let none = || crc(&[]);
+    write_head(
+        FrameKind::Credit,
+        &credit,
+        0,
+        Checksum::On,
+        none,
+        &mut frame,
+    )
+    .expect("a credit is a few bytes");
     frame
 }
 
@@ -226,14 +247,9 @@ pub fn credit_frame(credit: Credit) -> Vec<u8> {
 pub fn control_frame<M: Serialize>(message: &M) -> Result<Vec<u8>, FrameError> {
     let mut frame = vec![0; PRELUDE_BYTES];
     rmp_serde::encode::write_named(&mut frame, message).map_err(message_error)?;
-    let payload = frame.len() - PRELUDE_BYTES;
-    let prelude = sealed(
-        FrameKind::Control,
-        Checksum::On,
-        &[],
-        &frame[PRELUDE_BYTES..],
-        payload,
-    )?;
+    let payload = &frame[PRELUDE_BYTES..];
+    let crc = || crc(payload);
+    let prelude = sealed(FrameKind::Control, Checksum::On, &[], payload.len(), crc)?;
     frame[..PRELUDE_BYTES].copy_from_slice(&prelude);
     Ok(frame)
 }
@@ -241,20 +257,15 @@ pub fn control_frame<M: Serialize>(message: &M) -> Result<Vec<u8>, FrameError> {
 fn write_head<H: Serialize>(
     kind: FrameKind,
     header: &H,
-    payload: &[u8],
+    payload: usize,
     checksum: Checksum,
+    crc: impl FnOnce() -> u32,
     head: &mut Vec<u8>,
 ) -> Result<(), FrameError> {
     head.clear();
     head.resize(PRELUDE_BYTES, 0);
     rmp_serde::encode::write_named(head, header).map_err(message_error)?;
-    let prelude = sealed(
-        kind,
-        checksum,
-        &head[PRELUDE_BYTES..],
-        payload,
-        payload.len(),
-    )?;
+    let prelude = sealed(kind, checksum, &head[PRELUDE_BYTES..], payload, crc)?;
     head[..PRELUDE_BYTES].copy_from_slice(&prelude);
     Ok(())
 }
@@ -264,8 +275,8 @@ fn sealed(
     kind: FrameKind,
     checksum: Checksum,
     header: &[u8],
-    payload: &[u8],
-    payload_length: usize,
+    payload: usize,
+    crc: impl FnOnce() -> u32,
 ) -> Result<[u8; PRELUDE_BYTES], FrameError> {
     let (max_header, max_payload) = kind.limits();
     let short = |part, length: usize, limit| {
@@ -276,9 +287,9 @@ fn sealed(
         kind,
         checksum,
         header: short("header", header.len(), max_header)?,
-        payload: short("payload", payload_length, max_payload)?,
+        payload: short("payload", payload, max_payload)?,
         payload_crc: match checksum {
-            Checksum::On => crc(payload),
+            Checksum::On => crc(),
             Checksum::Off => 0,
         },
         head_crc: 0,

@@ -6,6 +6,8 @@ use std::fmt;
 use std::ops::{Deref, DerefMut, Range};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use resilin_core::frame;
+
 /// Buffers by length. Clones share one pool.
 #[derive(Clone)]
 pub struct BufferPool {
@@ -125,6 +127,8 @@ impl Drop for PooledBuffer {
 pub struct SharedValues {
     source: Arc<dyn AsRef<[f32]> + Send + Sync>,
     range: Range<usize>,
+    /// Crcs of ranges that were sent: every other link sends the same pieces.
+    crcs: Arc<Mutex<BTreeMap<(usize, usize), u32>>>,
 }
 
 impl SharedValues {
@@ -132,7 +136,12 @@ impl SharedValues {
     #[must_use]
     pub fn new(source: Arc<dyn AsRef<[f32]> + Send + Sync>) -> Self {
         let range = 0..(*source).as_ref().len();
-        Self { source, range }
+        let crcs = Arc::default();
+        Self {
+            source,
+            range,
+            crcs,
+        }
     }
 
     /// The values `range` of these: a sum is cut at slice borders without a copy.
@@ -145,7 +154,15 @@ impl SharedValues {
         Self {
             source: Arc::clone(&self.source),
             range: self.range.start + range.start..self.range.start + range.end,
+            crcs: Arc::clone(&self.crcs),
         }
+    }
+
+    /// The crc of the values' bytes; made once for all clones.
+    pub(super) fn crc(&self) -> u32 {
+        let mut crcs = self.crcs.lock().unwrap_or_else(PoisonError::into_inner);
+        let made = crcs.entry((self.range.start, self.range.end));
+        *made.or_insert_with(|| frame::crc(bytemuck::cast_slice(self)))
     }
 
     /// Number of values.
@@ -196,5 +213,8 @@ mod tests {
     fn a_part_of_a_part_is_counted_from_the_part() {
         let values = SharedValues::new(Arc::new(vec![0.0, 1.0, 2.0, 3.0, 4.0]));
         assert_eq!(*values.part(1..5).part(1..3), [2.0, 3.0]);
+        for part in [values.part(1..5), values.part(2..4), values.part(1..5)] {
+            assert_eq!(part.crc(), frame::crc(bytemuck::cast_slice(&part[..])));
+        }
     }
 }

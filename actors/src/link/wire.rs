@@ -144,7 +144,8 @@ async fn write_one(
         }
         Work::Piece(piece) => {
             let payload = bytemuck::cast_slice(&piece.values);
-            frame::data_head(&piece.header, payload, shared.checksum, head)?;
+            let crc = || piece.values.crc();
+            frame::data_head_of(&piece.header, payload.len(), shared.checksum, crc, head)?;
             write_both(sink, head, payload).await?;
             shared.count_out(head.len() + payload.len());
         }

@@ -35,8 +35,8 @@ pub(crate) struct ShardActor {
     pub(super) tensors: BTreeMap<Tensor, SharedValues>,
     pub(super) last_tensor: Tensor,
     /// The newest version and the one before.
-    pub(super) versions: BTreeMap<Step, Arc<Vec<f32>>>,
-    pinned: Option<(Step, Arc<Vec<f32>>)>,
+    pub(super) versions: BTreeMap<Step, SharedValues>,
+    pinned: Option<(Step, SharedValues)>,
     pub(super) mirror: Mirror,
     /// What others know that it has.
     has: Option<Step>,
@@ -70,7 +70,7 @@ impl ShardActor {
             tensors: BTreeMap::new(),
             last_tensor: Tensor(0),
             versions: weights
-                .map(|weights| (origin.step, weights))
+                .map(|weights| (origin.step, SharedValues::new(weights)))
                 .into_iter()
                 .collect(),
             pinned: None,
@@ -123,7 +123,7 @@ impl ShardActor {
                     self.versions.retain(|version, _| *version >= step);
                     self.hands.give(Work::Apply { step, action });
                 }
-                Effect::Pin(step) => self.pinned = Some((step, Arc::clone(&self.versions[&step]))),
+                Effect::Pin(step) => self.pinned = Some((step, self.versions[&step].clone())),
                 Effect::Unpin(_) => self.pinned = None,
                 Effect::Cut(step) => self.hands.give(Work::Cut(step)),
                 Effect::Tell(slice, says) => self.setting.outside.tell(slice, says),
@@ -172,7 +172,7 @@ impl ShardActor {
         let (Some(weights), Some(sender)) = (weights, self.links.get(&link)) else {
             return;
         };
-        let values = SharedValues::new(Arc::clone(weights) as _);
+        let values = weights.clone();
         let stream = match purpose {
             Use::Train => Stream(0),
             Use::Evaluate => Stream(1),

@@ -206,8 +206,9 @@ impl Handler<Kernel> for ShardActor {
                 before,
             } => {
                 let previous = step.0.checked_sub(1).map(Step);
+                let before = before.map(|weights| SharedValues::new(weights));
                 self.versions = previous.zip(before).into_iter().collect();
-                self.versions.insert(step, weights);
+                self.versions.insert(step, SharedValues::new(weights));
                 Event::Copied { step }
             }
             Answer::Combined(step, stats) => Event::Combined {
@@ -220,6 +221,7 @@ impl Handler<Kernel> for ShardActor {
                 applied,
                 weights,
             } => {
+                let weights = SharedValues::new(weights);
                 self.versions.insert(applied.version, weights);
                 Event::Applied {
                     step,

@@ -28,7 +28,7 @@ pub(super) struct Mirror {
     roots: BTreeMap<Step, Option<SharedValues>>,
     /// The weights before those of the copy that is being sent: other slices' workers may still
     /// need them of whoever serves next.
-    before: Option<Arc<Vec<f32>>>,
+    before: Option<SharedValues>,
     /// Tensors of the copy that was offered last.
     offered: usize,
     /// The copy that is being taken.
@@ -111,7 +111,6 @@ impl ShardActor {
     pub(super) fn copied(&mut self, cut: Cut) {
         let belongs = self.belongs(cut.step);
         let before = self.mirror.before.take();
-        let before = before.map(|weights| SharedValues::new(weights));
         for tensor in belongs.state(cut.lend().into_iter().chain(before)) {
             self.mirror.queue(tensor);
         }

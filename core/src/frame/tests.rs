@@ -126,7 +126,7 @@ fn garbage_never_panics() {
             let _ = decode_message::<DataHeader>(&bytes);
             let kind = [FrameKind::Data, FrameKind::Credit][round % 2];
             let head = bytes.split_off(PRELUDE_BYTES);
-            let prelude = sealed(kind, Checksum::On, &head, &[], 0).expect("short");
+            let prelude = sealed(kind, Checksum::On, &head, 0, || crc(&[])).expect("short");
             bytes.copy_from_slice(&prelude);
             bytes.extend(head);
             assert!(
