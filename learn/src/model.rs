@@ -2,6 +2,7 @@
 //! microbatches to sums of per-sample gradients.
 
 use std::any::Any;
+use std::ops::Range;
 use std::sync::Arc;
 
 use resilin_core::layout::Entry;
@@ -10,6 +11,7 @@ use resilin_core::{PartitionId, Step};
 
 use crate::dataset::Batch;
 use crate::kernel::Digest;
+use crate::math::Write;
 
 /// The samples of one partition at one step, with the names of its random draws.
 pub struct Microbatch<'a> {
@@ -58,21 +60,56 @@ pub trait Sink {
     /// The gradient of the `k`-th microbatch is complete.
     fn done(&mut self, k: usize, outcome: Outcome);
 
-    /// In place of [`Self::gradient`]: the gradient of the microbatch before, if the sum wants the
-    /// `k`-th one added to it, value by value. The model may do so while it makes the values, as long
-    /// as each gets the bits of an addition after the fact; [`Self::added`] follows then, in place
-    /// of [`Self::done`]. A model that does not need not ask.
-    fn left_sibling(&mut self, _k: usize) -> Option<&mut [f32]> {
-        None
+    /// In place of `gradient` and `done`, for a model that can make any part of a gradient when asked:
+    /// calls `make` for each part of each microbatch of the group, in an order that keeps the values
+    /// near.
+    fn in_parts(&mut self, group: &Group<'_>, make: &mut dyn FnMut(Piece<'_>)) {
+        for (k, outcome) in group.outcomes.iter().enumerate() {
+            let gradient = self.gradient(group.first + k);
+            for (number, part) in group.parts.iter().enumerate() {
+                make(Piece {
+                    k,
+                    part: number,
+                    values: &mut gradient[part.clone()],
+                    write: Write::Replace,
+                });
+            }
+            self.done(group.first + k, *outcome);
+        }
     }
+}
 
-    /// The gradient of the `k`-th microbatch was added to its left sibling's.
-    ///
-    /// # Panics
-    /// If there was none.
-    fn added(&mut self, k: usize, _outcome: Outcome) {
-        panic!("microbatch {k} has no left sibling to be added to");
-    }
+/// Microbatches whose gradients are made part by part.
+pub struct Group<'a> {
+    /// The first one's number in the call to the model.
+    pub first: usize,
+    /// One a microbatch, in ascending order.
+    pub outcomes: &'a [Outcome],
+    /// Ranges of the flat vector that together are the whole, each value once.
+    pub parts: &'a [Range<usize>],
+    /// Whether `make` may be told to add.
+    pub addition: Addition,
+}
+
+/// A part of one microbatch's gradient that a model is to make.
+pub struct Piece<'a> {
+    /// The microbatch, counted within the group.
+    pub k: usize,
+    /// Index of the part.
+    pub part: usize,
+    /// Where its values go.
+    pub values: &'a mut [f32],
+    /// What happens to those that are there; never `Add` where that is not exact.
+    pub write: Write,
+}
+
+/// What a model can do with the values that are already at a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Addition {
+    /// Overwrite them.
+    Apart,
+    /// Also add to them, with exactly the bits of an addition after the fact.
+    Exact,
 }
 
 /// How well some rows are predicted.

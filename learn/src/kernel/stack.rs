@@ -1,14 +1,17 @@
 //! Sums a node's leaves in tree order as a model makes them.
 //!
-//! The right leaf of a pair may be added by the model itself while it makes the values, which saves a
-//! pass over both.
+//! A model that makes gradients part by part has each part of all leaves summed while it is in the
+//! cache, and adds the right leaf of a pair itself where it can.
+
+use std::ops::Range;
 
 use resilin_core::PartitionId;
 use resilin_core::tree::{Node, PartitionSet};
 
 use super::digest::{BlockHasher, Digest};
 use super::sum::{add, merges_after};
-use crate::model::{Outcome, Sink};
+use crate::math::Write;
+use crate::model::{Addition, Group, Outcome, Piece, Sink};
 
 /// The sums that wait for their right sibling, lowest first; the lowest place is the output.
 pub(super) struct Stack<'a> {
@@ -37,19 +40,27 @@ impl Stack<'_> {
         self.outcomes[0]
     }
 
+    /// A place on the stack, from the lowest.
     fn place(&mut self, place: usize) -> &mut [f32] {
-        match place.checked_sub(1) {
-            None => self.out,
-            Some(waiting) => &mut self.waiting[waiting],
+        let Some(waiting) = place.checked_sub(1) else {
+            return self.out;
+        };
+        if self.waiting.len() == waiting {
+            self.waiting.push(vec![0.0; self.out.len()]);
         }
+        &mut self.waiting[waiting]
     }
 
     fn merge(&mut self) {
         self.merge_outcomes();
-        let place = self.outcomes.len();
+        self.add_to_left(self.outcomes.len(), 0..self.out.len());
+    }
+
+    /// Adds values of a place to those of the place below.
+    fn add_to_left(&mut self, place: usize, values: Range<usize>) {
         let (low, high) = self.waiting.split_at_mut(place - 1);
         let left = low.last_mut().map_or(&mut *self.out, Vec::as_mut_slice);
-        add(left, &high[0]);
+        add(&mut left[values.clone()], &high[0][values]);
     }
 
     fn merge_outcomes(&mut self) {
@@ -60,28 +71,20 @@ impl Stack<'_> {
         left.loss_sum += right.loss_sum;
     }
 
-    /// Whether leaf `k` is added to the one before it and nothing else, and nobody asks for its own
-    /// gradient.
+    /// Whether leaf `k` is added to the one before it and nothing else.
     fn is_right_of_pair(&self, k: usize) -> bool {
         let Some(left) = k.checked_sub(1) else {
             return false;
         };
         let parent = |k: usize| Node::leaf(self.leaves[k]).parent();
-        let pair = Node::leaf(self.leaves[k]) != self.node && parent(left) == parent(k);
-        pair && !self.drawn.contains(self.leaves[k])
+        Node::leaf(self.leaves[k]) != self.node && parent(left) == parent(k)
     }
 }
 
 impl Sink for Stack<'_> {
     fn gradient(&mut self, k: usize) -> &mut [f32] {
         assert_eq!(k, self.next, "gradients come in ascending order");
-        let Some(place) = self.outcomes.len().checked_sub(1) else {
-            return self.out;
-        };
-        if self.waiting.len() == place {
-            self.waiting.push(vec![0.0; self.out.len()]);
-        }
-        &mut self.waiting[place]
+        self.place(self.outcomes.len())
     }
 
     fn done(&mut self, k: usize, outcome: Outcome) {
@@ -99,21 +102,62 @@ impl Sink for Stack<'_> {
         }
     }
 
-    fn left_sibling(&mut self, k: usize) -> Option<&mut [f32]> {
-        assert_eq!(k, self.next, "gradients come in ascending order");
-        let place = self.outcomes.len().checked_sub(1)?;
-        let pair = self.is_right_of_pair(k);
-        pair.then(|| self.place(place))
-    }
-
-    fn added(&mut self, k: usize, outcome: Outcome) {
-        assert_eq!(k, self.next, "gradients come in ascending order");
-        assert!(self.is_right_of_pair(k), "leaf {k} is apart");
-        self.next += 1;
-        self.outcomes.push(outcome);
-        self.merge_outcomes();
-        for _ in 1..merges_after(self.node, self.with_samples, self.leaves[k]) {
-            self.merge();
+    fn in_parts(&mut self, group: &Group<'_>, make: &mut dyn FnMut(Piece<'_>)) {
+        let Group {
+            first,
+            outcomes,
+            parts,
+            addition,
+        } = *group;
+        assert_eq!(first, self.next, "gradients come in ascending order");
+        let leaves = first..first + outcomes.len();
+        let drawn = leaves.clone().any(|k| self.drawn.contains(self.leaves[k]));
+        if drawn {
+            for (k, outcome) in leaves.zip(outcomes) {
+                let gradient = self.gradient(k);
+                for (part, range) in parts.iter().enumerate() {
+                    make(Piece {
+                        k: k - first,
+                        part,
+                        values: &mut gradient[range.clone()],
+                        write: Write::Replace,
+                    });
+                }
+                self.done(k, *outcome);
+            }
+            return;
+        }
+        let base = self.outcomes.len();
+        for (part, range) in parts.iter().enumerate() {
+            let mut depth = base;
+            for k in leaves.clone() {
+                let mut merges = merges_after(self.node, self.with_samples, self.leaves[k]);
+                let write = match addition {
+                    Addition::Exact if self.is_right_of_pair(k) => Write::Add,
+                    Addition::Exact | Addition::Apart => Write::Replace,
+                };
+                match write {
+                    Write::Add => merges -= 1,
+                    Write::Replace => depth += 1,
+                }
+                make(Piece {
+                    k: k - first,
+                    part,
+                    values: &mut self.place(depth - 1)[range.clone()],
+                    write,
+                });
+                for _ in 0..merges {
+                    depth -= 1;
+                    self.add_to_left(depth, range.clone());
+                }
+            }
+        }
+        for (k, outcome) in leaves.zip(outcomes) {
+            self.next += 1;
+            self.outcomes.push(*outcome);
+            for _ in 0..merges_after(self.node, self.with_samples, self.leaves[k]) {
+                self.merge_outcomes();
+            }
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A row's activations do not depend on the rows beside it, so all microbatches of a call run
 //! forward and back as one product, and only the weight gradients are made one microbatch at a
-//! time, straight into the sink.
+//! time, part by part (`parts`).
 
 use std::ops::Range;
 
@@ -10,11 +10,12 @@ use resilin_core::layout::{Entry, Role};
 use resilin_core::random::Purpose;
 
 use super::initial::Initial;
+use super::parts::Parts;
 use super::pass::Scratch;
 use super::{RowLoss, Rows};
 use crate::dataset::Batch;
-use crate::math::{Activation, Write, add_sum_of_rows, multiply, sum_rows, view};
-use crate::model::{Microbatch, ModelError, Outcome, Score, Sink, Workspace};
+use crate::math::Activation;
+use crate::model::{Addition, Group, Microbatch, ModelError, Outcome, Score, Sink, Workspace};
 
 /// Rows that run as one product, unless a single microbatch has more: keeps activations in cache
 /// and bounds the workspace.
@@ -72,6 +73,9 @@ pub(super) struct Dense {
 pub(super) struct Layers {
     pub(super) config: LayersConfig,
     pub(super) dense: Vec<Dense>,
+    /// For several microbatches, and for one, where cutting only costs.
+    parts: Parts,
+    tensors: Parts,
 }
 
 impl Layers {
@@ -96,7 +100,7 @@ impl Layers {
             end += length;
             end - length..end
         };
-        let dense = widths
+        let dense: Vec<Dense> = widths
             .windows(2)
             .map(|pair| Dense {
                 inputs: pair[0],
@@ -105,7 +109,16 @@ impl Layers {
                 bias: config.bias.then(|| take(pair[1])),
             })
             .collect();
-        Ok(Self { config, dense })
+        let (parts, tensors) = (
+            Parts::of(&dense, Parts::CACHED),
+            Parts::of(&dense, usize::MAX),
+        );
+        Ok(Self {
+            config,
+            dense,
+            parts,
+            tensors,
+        })
     }
 
     pub(super) fn entries(&self) -> Vec<Entry> {
@@ -165,34 +178,36 @@ impl Layers {
         let mut first = 0;
         while first < microbatches.len() {
             let last = first + group(&microbatches[first..]);
-            self.evaluate_group(
-                weights,
-                &microbatches[first..last],
-                scratch,
-                |k, s, rows, outcome| {
-                    let k = first + k;
-                    let left = (rows.len() <= FUSED_ROWS).then(|| sink.left_sibling(k));
-                    if let Some(left) = left.flatten() {
-                        self.write_gradient(s, rows, left, Write::Add);
-                        sink.added(k, outcome);
-                    } else {
-                        self.write_gradient(s, rows, sink.gradient(k), Write::Replace);
-                        sink.done(k, outcome);
-                    }
-                },
-            );
+            let group = &microbatches[first..last];
+            self.forward_and_back(weights, group, scratch);
+            let short = scratch.spans.iter().all(|rows| rows.len() <= FUSED_ROWS);
+            let addition = if short {
+                Addition::Exact
+            } else {
+                Addition::Apart
+            };
+            let parts = match scratch.spans.len() {
+                1 => &self.tensors,
+                _ => &self.parts,
+            };
+            let group = Group {
+                first,
+                outcomes: &scratch.outcomes,
+                parts: &parts.ranges,
+                addition,
+            };
+            sink.in_parts(&group, &mut |piece| parts.make(self, scratch, piece));
             first = last;
         }
         Ok(())
     }
 
-    /// Runs forward and back and calls `each` for every microbatch with its range of rows.
-    fn evaluate_group(
+    /// Runs microbatches forward and back; what their gradients are made of stays in `scratch`.
+    fn forward_and_back(
         &self,
         weights: &[f32],
         microbatches: &[Microbatch<'_>],
         scratch: &mut Scratch,
-        mut each: impl FnMut(usize, &Scratch, Range<usize>, Outcome),
     ) {
         scratch.load(self, microbatches.iter().map(|m| m.batch));
         for number in 0..self.dense.len() {
@@ -205,56 +220,22 @@ impl Layers {
                 scratch.drop_out(self, number, streams);
             }
         }
-        scratch.losses.clear();
+        scratch.spans.clear();
+        scratch.outcomes.clear();
         let mut start = 0;
         for Microbatch { batch, .. } in microbatches {
             let rows = start..start + batch.rows;
-            let loss_sum = scratch.pull_loss(self, &self.config.loss, rows.clone(), &batch.targets);
-            scratch.losses.push(loss_sum);
             start = rows.end;
+            let loss_sum = scratch.pull_loss(self, &self.config.loss, rows.clone(), &batch.targets);
+            scratch.spans.push(rows);
+            scratch.outcomes.push(Outcome {
+                samples: batch.rows as u64,
+                weight: self.config.loss.weight(&batch.targets, batch.rows),
+                loss_sum,
+            });
         }
         for number in (1..self.dense.len()).rev() {
             scratch.backward(self, weights, number);
-        }
-        let mut start = 0;
-        for (k, Microbatch { batch, .. }) in microbatches.iter().enumerate() {
-            let rows = start..start + batch.rows;
-            start = rows.end;
-            let outcome = Outcome {
-                samples: batch.rows as u64,
-                weight: self.config.loss.weight(&batch.targets, batch.rows),
-                loss_sum: scratch.losses[k],
-            };
-            each(k, scratch, rows, outcome);
-        }
-    }
-
-    /// Writes the gradient of some rows, or adds it: x^T dy for each weight, the sum of dy's rows for
-    /// each bias.
-    fn write_gradient(
-        &self,
-        scratch: &Scratch,
-        rows: Range<usize>,
-        gradient: &mut [f32],
-        write: Write,
-    ) {
-        let count = rows.len();
-        for (number, layer) in self.dense.iter().enumerate() {
-            let below = &scratch.input(number)[rows.start * layer.inputs..rows.end * layer.inputs];
-            let above =
-                &scratch.gradient(number)[rows.start * layer.outputs..rows.end * layer.outputs];
-            multiply(
-                view(below, count, layer.inputs).reversed_axes(),
-                view(above, count, layer.outputs),
-                &mut gradient[layer.weight.clone()],
-                write,
-            );
-            if let Some(bias) = &layer.bias {
-                match write {
-                    Write::Replace => sum_rows(above, &mut gradient[bias.clone()]),
-                    Write::Add => add_sum_of_rows(above, &mut gradient[bias.clone()]),
-                }
-            }
         }
     }
 

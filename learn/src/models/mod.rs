@@ -12,6 +12,7 @@ mod layers;
 mod linear;
 mod mlp;
 mod on_tape;
+mod parts;
 mod pass;
 mod row_loss;
 mod rows;

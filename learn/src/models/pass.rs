@@ -8,6 +8,7 @@ use super::RowLoss;
 use super::layers::Layers;
 use crate::dataset::{Batch, Targets};
 use crate::math::{Write, add_bias, dropout_mask, multiply, view};
+use crate::model::Outcome;
 
 /// Activations and gradients of the rows that run together.
 #[derive(Default)]
@@ -15,8 +16,9 @@ pub(super) struct Scratch {
     rows: usize,
     inputs: Vec<f32>,
     layers: Vec<LayerScratch>,
-    /// Loss sum of each microbatch.
-    pub(super) losses: Vec<f64>,
+    /// The rows of each microbatch, and what they add up to.
+    pub(super) spans: Vec<Range<usize>>,
+    pub(super) outcomes: Vec<Outcome>,
 }
 
 /// What one layer keeps for the way back.

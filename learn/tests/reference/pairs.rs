@@ -1,4 +1,4 @@
-//! Leaves that a model adds to each other while it makes them.
+//! Leaves that are made part by part, and added to each other while they are made.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use resilin_learn::task::Task;
 use crate::support::registry;
 
 /// Dense layers with dropout, of widths that no kernel's tile divides.
-fn task(batch: u32, partitions: u32, rows: u32) -> Arc<Task> {
+fn task(batch: u32, partitions: u32, rows: u32, hidden: &str) -> Arc<Task> {
     let text = format!(
         "[run]\nblock = 256\nepochs = 1\nbatch = {batch}\npartitions = {partitions}\n\
          [data]\nname = \"random\"\nrows = {rows}\n\
-         [model]\nname = \"mlp\"\nhidden = [37, 19]\ndropout = 0.3\n\
+         [model]\nname = \"mlp\"\nhidden = {hidden}\ndropout = 0.3\n\
          [optimizer]\nname = \"sgd\"\nlearning_rate = 0.1"
     );
     let document = Document::parse(&text).unwrap();
@@ -24,9 +24,15 @@ fn task(batch: u32, partitions: u32, rows: u32) -> Arc<Task> {
 
 #[test]
 fn a_node_has_the_bits_of_its_leaves_added_one_by_one() {
-    // The last case has leaves that are longer than one chain of the product.
-    for (batch, partitions, rows) in [(24, 12, 100), (42, 7, 99), (8, 8, 30), (1200, 4, 1300)] {
-        let task = task(batch, partitions, rows);
+    for (batch, partitions, rows, hidden) in [
+        (24, 12, 100, "[37, 19]"),
+        (42, 7, 99, "[37, 19]"),
+        // Weights of several parts.
+        (12, 6, 20, "[401, 403]"),
+        // Leaves that are longer than one chain of the product.
+        (1200, 4, 1300, "[37, 19]"),
+    ] {
+        let task = task(batch, partitions, rows, hidden);
         let (weights, length) = (task.initial_weights(), task.layout.len());
         let mut evaluator = Evaluator::new(Arc::clone(&task));
         for step in (0..task.total_steps).map(Step) {
