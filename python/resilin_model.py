@@ -17,7 +17,7 @@ import json
 import math
 import mmap
 import os
-import queue
+import select
 import sys
 import threading
 import traceback
@@ -88,11 +88,11 @@ def serve(model, fingerprint=""):
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     # What the model prints belongs to the log.
     os.dup2(2, 1)
-    asked = queue.Queue()
-    threading.Thread(target=_listen, args=(asked,), daemon=True).start()
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     server = _Server(model, fingerprint)
-    while True:
-        ask = json.loads(asked.get())
+    # Not sys.stdin, so that no code of the model reads from it by chance.
+    for line in os.fdopen(os.dup(0), "rb"):
+        ask = json.loads(line)
         try:
             answer = server.answer(ask)
         except Exception as error:
@@ -102,17 +102,32 @@ def serve(model, fingerprint=""):
         answers.flush()
 
 
-def _listen(asked):
-    # Not through sys.stdin, whose lock an orderly exit would wait for.
-    rest = b""
-    while True:
-        more = os.read(0, 1 << 16)
-        if not more:
-            # At once, also in the middle of a computation: nobody waits for it any more.
-            os._exit(0)
-        *lines, rest = (rest + more).split(b"\n")
-        for line in lines:
-            asked.put(line)
+def _end_with_parent():
+    """Ends the process with the other side, also in the middle of a computation."""
+    end = select.poll()
+    # Only the end is waited for, which is always reported.
+    end.register(0, 0)
+    end.poll()
+    os._exit(0)
+
+
+def weights(checkpoint):
+    """The tensors in a checkpoint's directory: a dict from name to (shape, flat view of floats)."""
+    with open(os.path.join(checkpoint, "manifest.json"), encoding="utf-8") as file:
+        manifest = json.load(file)
+    flat = array.array("f")
+    for part in manifest["files"]:
+        with open(os.path.join(checkpoint, part["name"]), "rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            begin, end = json.loads(file.read(length))["weights"]["data_offsets"]
+            file.seek(8 + length + begin)
+            flat.frombytes(file.read(end - begin))
+    flat, at, tensors = memoryview(flat), 0, {}
+    for entry in manifest["layout"]["entries"]:
+        count = math.prod(entry["shape"])
+        tensors[entry["name"]] = entry["shape"], flat[at : at + count]
+        at += count
+    return tensors
 
 
 class _Server:
@@ -213,6 +228,16 @@ def pytorch(module, loss, train=None, test=None, correct=None, moving=(), device
     `moving`: names of buffers that training changes, beside those of batch normalisation.
     """
     serve(_PyTorch(module, loss, (train, test), correct, moving, device), fingerprint)
+
+
+def restore(module, checkpoint):
+    """Puts the tensors of a checkpoint into a PyTorch module with the same names."""
+    import torch
+
+    named = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+    with torch.no_grad():
+        for name, (shape, values) in weights(checkpoint).items():
+            named[name].copy_(torch.frombuffer(values, dtype=torch.float32).view(shape))
 
 
 class _PyTorch(Model):

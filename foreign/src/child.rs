@@ -2,8 +2,7 @@
 
 use std::io::Write;
 use std::os::unix::process::CommandExt;
-use std::process::{ChildStdin, Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -11,7 +10,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
 use crate::command::CommandLine;
 use crate::fault::Fault;
-use crate::lines::{self, Errors};
+use crate::lines::{Answers, Errors, Waited};
 use crate::memory::Memory;
 use crate::message::{Answer, Ask};
 
@@ -40,7 +39,7 @@ const END: Timespec = Timespec {
 pub(crate) struct Child {
     process: std::process::Child,
     input: ChildStdin,
-    answers: Receiver<Vec<u8>>,
+    answers: Answers<ChildStdout>,
     errors: Errors,
     deadline: Duration,
     /// What both see.
@@ -70,12 +69,11 @@ impl Child {
         let output = process.stdout.take().expect("it is piped");
         let errors = process.stderr.take().expect("it is piped");
         let pid = process.id();
-        let read = || Ok((lines::answers(output)?, Errors::of(errors, pid)?));
-        match read() {
-            Ok((answers, errors)) => Ok(Self {
+        match Errors::of(errors, pid) {
+            Ok(errors) => Ok(Self {
                 process,
                 input,
-                answers,
+                answers: Answers::of(output),
                 errors,
                 deadline,
                 memory,
@@ -94,15 +92,16 @@ impl Child {
         line.push(b'\n');
         // A pipe that is closed is found again as an end below, with its cause.
         let _ = self.input.write_all(&line);
-        let line = match self.answers.recv_timeout(self.deadline) {
-            Ok(line) => line,
-            Err(RecvTimeoutError::Timeout) => return Err(Fault::Silent(self.deadline)),
-            Err(RecvTimeoutError::Disconnected) => return Err(self.ended(ask)),
-        };
-        match serde_json::from_slice(&line) {
-            Ok(Answer::Failed { why }) => Err(Fault::Failed(why)),
-            Ok(answer) => Ok(answer),
-            Err(_) => Err(Fault::Garbage(String::from_utf8_lossy(&line).into_owned())),
+        let garbage = |line: &[u8]| Fault::Garbage(String::from_utf8_lossy(line).into_owned());
+        match self.answers.next(self.deadline) {
+            Waited::Line(line) => match serde_json::from_slice(&line) {
+                Ok(Answer::Failed { why }) => Err(Fault::Failed(why)),
+                Ok(answer) => Ok(answer),
+                Err(_) => Err(garbage(&line)),
+            },
+            Waited::TooLong(line) => Err(garbage(&line)),
+            Waited::Silence => Err(Fault::Silent(self.deadline)),
+            Waited::End => Err(self.ended(ask)),
         }
     }
 

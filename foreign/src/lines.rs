@@ -1,38 +1,99 @@
-//! What a child writes, line by line, on threads of its own: answers to the one who asked, and
-//! standard error to the log, of which the newest line is kept as a cause.
+//! What a child writes, line by line: answers, read by the one who asked and no longer than it wants
+//! to wait, and standard error, read on a thread of its own for the log, of which the newest line is
+//! kept as a cause.
 
 use std::io::{self, BufRead, BufReader, Read};
+use std::os::fd::AsFd;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 
 /// Longest answer: a description of very many tensors.
-const LONGEST_ANSWER: u64 = 16 << 20;
+const LONGEST_ANSWER: usize = 16 << 20;
+
+/// Bytes that are read at once.
+const CHUNK: usize = 8 << 10;
 
 /// Longest line of the log; the rest becomes lines of its own.
 const LONGEST_LOG: u64 = 4 << 10;
-
-/// Answers that may wait; a child that writes more unasked waits.
-const WAITING: usize = 4;
 
 /// How long the last words of a child that has ended are waited for: a process that it left behind
 /// may hold its standard error.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// Starts to read answers; the receiver is disconnected at their end.
-pub(crate) fn answers(output: impl Read + Send + 'static) -> io::Result<Receiver<Vec<u8>>> {
-    let (sender, receiver) = sync_channel(WAITING);
-    let read = move || {
-        let mut lines = BufReader::new(output);
-        while let Some(line) = next(&mut lines, LONGEST_ANSWER) {
-            if sender.send(line).is_err() {
-                return;
+/// Standard output of a child.
+pub(crate) struct Answers<O> {
+    output: O,
+    /// Read, and not yet given out.
+    held: Vec<u8>,
+}
+
+/// What became of waiting for an answer.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Waited {
+    /// A line, without its end.
+    Line(Vec<u8>),
+    /// Nothing came in time.
+    Silence,
+    /// The output ended.
+    End,
+    /// What came is longer than any answer; its beginning.
+    TooLong(Vec<u8>),
+}
+
+impl<O: Read + AsFd> Answers<O> {
+    /// Nothing is read yet.
+    pub(crate) fn of(output: O) -> Self {
+        Self {
+            output,
+            held: Vec::new(),
+        }
+    }
+
+    /// The next line. A process that was itself stopped meanwhile still takes what is there.
+    pub(crate) fn next(&mut self, patience: Duration) -> Waited {
+        let begun = Instant::now();
+        let mut searched = 0;
+        loop {
+            if let Some(end) = self.held[searched..].iter().position(|byte| *byte == b'\n') {
+                let rest = self.held.split_off(searched + end + 1);
+                let mut line = std::mem::replace(&mut self.held, rest);
+                line.pop();
+                return Waited::Line(line);
+            }
+            searched = self.held.len();
+            if searched > LONGEST_ANSWER {
+                return Waited::TooLong(std::mem::take(&mut self.held));
+            }
+            match readable(&self.output, patience.saturating_sub(begun.elapsed())) {
+                Ok(true) => {}
+                Ok(false) => return Waited::Silence,
+                Err(Errno::INTR) => continue,
+                Err(_) => return Waited::End,
+            }
+            self.held.resize(searched + CHUNK, 0);
+            let read = self.output.read(&mut self.held[searched..]);
+            self.held.truncate(searched + *read.as_ref().unwrap_or(&0));
+            match read {
+                Ok(0) => return Waited::End,
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // An error ends the stream like its end does; the child's own end says more.
+                Err(_) => return Waited::End,
             }
         }
-    };
-    thread::Builder::new().name("answers".into()).spawn(read)?;
-    Ok(receiver)
+    }
+}
+
+/// Waits until there is something to read, or the end.
+fn readable(output: &impl AsFd, patience: Duration) -> Result<bool, Errno> {
+    let patience = Timespec::try_from(patience).map_err(|_| Errno::INVAL)?;
+    let ready = poll(&mut [PollFd::new(output, PollFlags::IN)], Some(&patience))?;
+    Ok(ready > 0)
 }
 
 /// Standard error of a child.
@@ -87,7 +148,25 @@ fn next(lines: &mut impl BufRead, most: u64) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use super::*;
+
+    #[test]
+    fn answers_are_lines_silence_and_an_end() {
+        let (output, mut child) = io::pipe().unwrap();
+        let mut answers = Answers::of(output);
+        let now = Duration::ZERO;
+        assert_eq!(answers.next(now), Waited::Silence);
+        child.write_all(b"one\ntwo\nthr").unwrap();
+        assert_eq!(answers.next(now), Waited::Line(b"one".into()));
+        assert_eq!(answers.next(now), Waited::Line(b"two".into()));
+        assert_eq!(answers.next(now), Waited::Silence);
+        child.write_all(b"ee\n").unwrap();
+        drop(child);
+        assert_eq!(answers.next(now), Waited::Line(b"three".into()));
+        assert_eq!(answers.next(now), Waited::End);
+    }
 
     #[test]
     fn lines_are_cut_where_they_are_too_long() {

@@ -1,6 +1,9 @@
 //! Models in another language: a command beside each worker, which is killed with it, fails with it,
 //! and never outlives it.
 
+use std::path::Path;
+use std::process::Command;
+
 use rustix::process::Signal;
 
 use crate::scene::{Scene, assert_code, assert_success, signal, stderr, stdout};
@@ -55,10 +58,36 @@ fn a_kill_in_the_middle_changes_no_bit_of_a_command() {
         assert_eq!(report.workers_lost, u64::from(kills), "{name}");
     }
     assert!(reference.test_accuracy > Some(0.7), "{reference:?}");
+    let checkpoint = scene.report("killed.json").checkpoint;
+    let checkpoint = scene
+        .path("")
+        .join(checkpoint.expect("a run that ended has one"));
+    assert_eq!(
+        python_sha256(&checkpoint),
+        reference.weights_sha256.unwrap_or_default()
+    );
     let replay = scene.run(&["replay", "job.toml", "--step", "30"]);
     assert_success(&replay);
     assert!(stdout(&replay).contains("all equal"), "{}", stdout(&replay));
     scene.assert_empty();
+}
+
+/// SHA-256 of the weights as `resilin_model.py` reads them from a checkpoint.
+fn python_sha256(checkpoint: &Path) -> String {
+    let code = "import hashlib, resilin_model, sys\n\
+                tensors = resilin_model.weights(sys.argv[1])\n\
+                assert [(n, t[0]) for n, t in tensors.items()] == \
+                [('weight', [64, 10]), ('bias', [10])]\n\
+                flat = b''.join(bytes(values) for _, values in tensors.values())\n\
+                print(hashlib.sha256(flat).hexdigest())";
+    let output = Command::new("python3")
+        .args(["-B", "-c", code])
+        .arg(checkpoint)
+        .env("PYTHONPATH", concat!(env!("CARGO_MANIFEST_DIR"), "/python"))
+        .output()
+        .expect("python3 is in the path");
+    assert_success(&output);
+    stdout(&output).trim().into()
 }
 
 #[test]
