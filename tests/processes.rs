@@ -10,6 +10,8 @@ mod chaos;
 mod data;
 #[path = "processes/elastic.rs"]
 mod elastic;
+#[path = "processes/examples.rs"]
+mod examples;
 #[path = "processes/foreign.rs"]
 mod foreign;
 #[path = "processes/kills.rs"]
