@@ -17,6 +17,7 @@ use resilin_learn::kernel::EvaluateError;
 use resilin_learn::model::{Model, ModelError, Score};
 use resilin_learn::reference::ReferenceError;
 use resilin_learn::registry::Registry;
+use resilin_learn::rehearsal::RehearsalError;
 use resilin_learn::task::Task;
 
 pub use trained::{Predictions, Trained};
@@ -36,6 +37,9 @@ pub enum TrainError {
     /// Rows or model failed, or values stopped being finite.
     #[error(transparent)]
     Training(#[from] ReferenceError),
+    /// The model cannot be evaluated, or its results vary.
+    #[error(transparent)]
+    Rehearsal(#[from] RehearsalError),
     /// The run of real processes did not end well.
     #[error("{0}")]
     Processes(String),

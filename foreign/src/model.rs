@@ -1,6 +1,6 @@
 //! The model that a command is.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use resilin_core::layout::{Entry, Role};
@@ -20,7 +20,7 @@ use crate::pool::{Description, Pool};
 pub(crate) struct CommandModel {
     pool: Arc<Pool>,
     /// Known once the model is prepared.
-    prepared: Option<Prepared>,
+    prepared: OnceLock<Prepared>,
 }
 
 /// What the command said before the first use of the model.
@@ -48,13 +48,13 @@ impl CommandModel {
         };
         Self {
             pool: Arc::new(Pool::new(command, deadline, data)),
-            prepared: None,
+            prepared: OnceLock::new(),
         }
     }
 
     fn prepared(&self) -> &Prepared {
         self.prepared
-            .as_ref()
+            .get()
             .expect("a task prepares its model before anything else")
     }
 
@@ -76,9 +76,10 @@ impl CommandModel {
 }
 
 impl Model for CommandModel {
-    fn prepare(&mut self, seed: u64) -> Result<(), ModelError> {
+    fn prepare(&self, seed: u64) -> Result<(), ModelError> {
         let prepared = self.try_prepare(seed);
-        self.prepared = Some(prepared.map_err(|fault| self.pool.error(fault))?);
+        let prepared = prepared.map_err(|fault| self.pool.error(fault))?;
+        assert!(self.prepared.set(prepared).is_ok(), "prepared once");
         Ok(())
     }
 
@@ -174,6 +175,20 @@ impl Model for CommandModel {
             desk.weights(weights)?;
             desk.score(batch)
         })
+    }
+
+    fn predict(
+        &self,
+        _: &[f32],
+        _: &Batch,
+        _: &mut Workspace,
+        _: &mut Vec<f32>,
+    ) -> Result<usize, ModelError> {
+        Err(ModelError(format!(
+            "the model command {} is not asked for predictions; make them in its own language, \
+             with the weights that resilin_model.weights reads from a checkpoint",
+            self.pool.command()
+        )))
     }
 }
 

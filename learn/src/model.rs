@@ -147,7 +147,7 @@ pub trait Model: Send + Sync {
     ///
     /// # Errors
     /// Something that the model needs is not here.
-    fn prepare(&mut self, _seed: u64) -> Result<(), ModelError> {
+    fn prepare(&self, _seed: u64) -> Result<(), ModelError> {
         Ok(())
     }
 
@@ -217,6 +217,22 @@ pub trait Model: Send + Sync {
 }
 
 impl<M: Model + ?Sized> Model for Arc<M> {
+    fn prepare(&self, seed: u64) -> Result<(), ModelError> {
+        (**self).prepare(seed)
+    }
+
+    fn fingerprint(&self) -> Option<Digest> {
+        (**self).fingerprint()
+    }
+
+    fn rest(&self) {
+        (**self).rest();
+    }
+
+    fn repeats(&self) -> Repeats {
+        (**self).repeats()
+    }
+
     fn entries(&self) -> Vec<Entry> {
         (**self).entries()
     }

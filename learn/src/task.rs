@@ -79,7 +79,7 @@ impl Task {
         let manifest = split.train.manifest();
 
         let mut section = document.section("model");
-        let mut model = registry.build_model(&mut section, manifest)?;
+        let model = registry.build_model(&mut section, manifest)?;
         let ready = model.prepare(run.seed);
         ready.map_err(|error| section.refuse(error))?;
         let entries = model.entries();

@@ -10,6 +10,7 @@ use resilin_core::Step;
 use resilin_core::tree::{Node, PartitionSet};
 use resilin_learn::kernel::{EvaluateError, Evaluator, NodeResult};
 use resilin_learn::reference::{Part, Reference, StepReport};
+use resilin_learn::rehearsal::rehearse;
 use resilin_learn::task::Task;
 
 use super::trained::Trained;
@@ -34,6 +35,7 @@ pub(super) fn train(
     workers: u32,
     mut observer: Observer<'_>,
 ) -> Result<Trained, TrainError> {
+    rehearse(task)?;
     let mut reference = Reference::new(task);
     let rules = task.rules(1);
     let flow = thread::scope(|scope| {
