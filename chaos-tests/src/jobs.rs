@@ -87,6 +87,23 @@ impl Spec {
         }
     }
 
+    /// A partition of one row for each of very many workers, over a few steps. So many heartbeats
+    /// want a longer lease.
+    #[must_use]
+    pub fn crowd(workers: u32) -> Self {
+        Self {
+            partitions: workers,
+            batch: workers,
+            rows: 3 * workers,
+            steps: 6,
+            test_rows: 0,
+            cut_every: Some(3),
+            lease: 4.0,
+            grace: 8.0,
+            ..Self::tiny()
+        }
+    }
+
     /// The job of a random seed.
     #[must_use]
     pub fn of_seed(seed: u64) -> Self {

@@ -40,7 +40,11 @@ fn main() {
     let mut bench = Bench::new();
     let began = cpu_ms();
     bench.join();
-    println!("{MEMBERS} members join: {:.0} ms", cpu_ms() - began);
+    println!(
+        "{MEMBERS} members join: {:.0} ms, {} plans",
+        cpu_ms() - began,
+        bench.job.status(bench.now).generation.number
+    );
     let began = cpu_ms();
     (0..SECONDS).for_each(|_| bench.second());
     let share = (cpu_ms() - began) / (10.0 * SECONDS as f64);
@@ -237,7 +241,6 @@ fn rules() -> Rules {
     }
 }
 
-/// Work begins once everybody is here, as in a job whose minimum is what it asks for.
 fn settings() -> Settings {
     Settings {
         reign: 1,
@@ -264,7 +267,7 @@ fn settings() -> Settings {
         workers: MEMBERS,
         max_workers: MEMBERS,
         wait_below_min: None,
-        min_workers: MEMBERS - 1,
+        min_workers: 1,
         durable: None,
         members: Members::default(),
     }

@@ -204,6 +204,7 @@ impl Problem {
     /// Gives away what has no holder: at each level first to whoever holds the other half of the
     /// parent, then to whoever lacks most.
     fn deal(&self, mut holders: Holders, room: &mut BTreeMap<Incarnation, u32>) -> Holders {
+        let mut lacking = Lacking::of(room);
         for level in levels(self.partitions) {
             for node in nodes(self.partitions, level) {
                 let other = holders.only_holder(holders.other_half(node));
@@ -211,17 +212,17 @@ impl Problem {
                     && take(room, holder, holders.leaves(node))
                 {
                     holders.set(node, Some(holder));
+                    lacking.note(holder, room);
                 }
             }
             for node in nodes(self.partitions, level) {
                 if !holders.is_free(node) {
                     continue;
                 }
-                let most = room.iter().max_by_key(|(id, room)| (**room, Reverse(**id)));
-                let (member, _) = most.expect("some member accepts");
-                let member = *member;
+                let member = lacking.most(room);
                 if take(room, member, holders.leaves(node)) {
                     holders.set(node, Some(member));
+                    lacking.note(member, room);
                 }
             }
         }
@@ -270,6 +271,31 @@ fn nodes(partitions: u32, level: u8) -> impl Iterator<Item = Node> {
     (0..partitions.div_ceil(1 << level))
         .map(move |index| Node { level, index })
         .filter(full)
+}
+
+/// Who lacks most, of equals the lowest id; entries that are no longer true are skipped.
+struct Lacking(BinaryHeap<(u32, Reverse<Incarnation>)>);
+
+impl Lacking {
+    fn of(room: &BTreeMap<Incarnation, u32>) -> Self {
+        let all = room.iter().map(|(member, room)| (*room, Reverse(*member)));
+        Self(all.collect())
+    }
+
+    /// The room of a member has changed.
+    fn note(&mut self, member: Incarnation, room: &BTreeMap<Incarnation, u32>) {
+        self.0.push((room[&member], Reverse(member)));
+    }
+
+    fn most(&mut self, room: &BTreeMap<Incarnation, u32>) -> Incarnation {
+        loop {
+            let (known, Reverse(member)) = *self.0.peek().expect("some member accepts");
+            if room[&member] == known {
+                return member;
+            }
+            self.0.pop();
+        }
+    }
 }
 
 /// The holder of each partition, by number.

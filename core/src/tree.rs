@@ -121,7 +121,12 @@ impl PartitionSet {
     /// Whether every partition of `other` is in `self`.
     #[must_use]
     pub fn includes(&self, other: &Self) -> bool {
-        other.iter().all(|partition| self.contains(partition))
+        let mine = self.0.iter().copied().chain(std::iter::repeat(0));
+        other
+            .0
+            .iter()
+            .zip(mine)
+            .all(|(theirs, mine)| theirs & !mine == 0)
     }
 
     /// Whether all partitions of `within` below `node` are in the set.

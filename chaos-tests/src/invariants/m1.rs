@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use resilin_core::message::Lease;
-use resilin_core::{Generation, Incarnation, Step};
+use resilin_core::{Generation, Incarnation, PartitionId, Step};
 
 use super::{Fact, Invariant, World, ensure};
 
@@ -12,7 +12,8 @@ use super::{Fact, Invariant, World, ensure};
 pub(super) struct Holders {
     live: BTreeSet<Incarnation>,
     generation: Generation,
-    leases: BTreeMap<Incarnation, Vec<Lease>>,
+    leases: BTreeMap<PartitionId, Vec<(Incarnation, Lease)>>,
+    told: BTreeMap<Incarnation, Vec<PartitionId>>,
 }
 
 impl Invariant for Holders {
@@ -24,6 +25,7 @@ impl Invariant for Holders {
         if let Fact::Began { .. } = fact {
             self.live.clear();
             self.leases.clear();
+            self.told.clear();
         }
         if let Fact::Welcomed(member) = fact {
             self.live.insert(*member);
@@ -37,31 +39,36 @@ impl Invariant for Holders {
         if assignment.generation != self.generation {
             self.generation = assignment.generation;
             self.leases.clear();
+            self.told.clear();
         }
         let live = self.live.contains(member) || assignment.leases.is_empty();
         ensure(live, || format!("{member} holds leases and is no member"))?;
-        self.leases.insert(*member, assignment.leases.clone());
-        self.apart(*member)
-    }
-}
-
-impl Holders {
-    fn apart(&self, member: Incarnation) -> Result<(), String> {
-        let end = |lease: &Lease| lease.until.unwrap_or(Step(u64::MAX));
-        for (other, theirs) in self.leases.iter().filter(|(other, _)| **other != member) {
-            for (a, b) in self.leases[&member]
-                .iter()
-                .flat_map(|a| theirs.iter().map(move |b| (a, b)))
-            {
-                let shared = a.partition == b.partition && a.from < end(b) && b.from < end(a);
-                ensure(!shared, || {
-                    format!(
-                        "{member} and {other} hold {a:?} and {b:?} in generation {}",
-                        self.generation
-                    )
-                })?;
-            }
+        let partitions = assignment.leases.iter().map(|lease| lease.partition);
+        let before = self.told.insert(*member, partitions.collect());
+        for partition in before.unwrap_or_default() {
+            let held = self.leases.entry(partition).or_default();
+            held.retain(|(holder, _)| holder != member);
+        }
+        for lease in &assignment.leases {
+            let held = self.leases.entry(lease.partition).or_default();
+            apart(held, (*member, *lease))
+                .map_err(|what| format!("{what} in generation {}", self.generation))?;
+            held.push((*member, *lease));
         }
         Ok(())
     }
+}
+
+fn apart(
+    held: &[(Incarnation, Lease)],
+    (member, lease): (Incarnation, Lease),
+) -> Result<(), String> {
+    let end = |lease: &Lease| lease.until.unwrap_or(Step(u64::MAX));
+    for (other, theirs) in held.iter().filter(|(other, _)| *other != member) {
+        let shared = lease.from < end(theirs) && theirs.from < end(&lease);
+        ensure(!shared, || {
+            format!("{member} and {other} hold {lease:?} and {theirs:?}")
+        })?;
+    }
+    Ok(())
 }

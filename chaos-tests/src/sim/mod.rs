@@ -26,6 +26,7 @@ use std::fmt::{Debug, Display};
 
 use resilin_core::machine::Rules;
 use resilin_core::machine::job::Outcome;
+use resilin_core::machine::turns::Turns;
 use resilin_core::random::{Key, Purpose, Stream};
 use resilin_core::time::{Span, Time};
 use resilin_core::{LinkId, Timeline};
@@ -137,6 +138,8 @@ pub struct Sim<'a> {
     waiting: Vec<usize>,
     quiet: bool,
     checker: Checker<'a>,
+    /// When machines that know of everybody are checked.
+    checks: Turns,
     stats: Stats,
     outcome: Option<Outcome>,
 }
@@ -183,6 +186,7 @@ impl<'a> Sim<'a> {
             waiting: Vec::new(),
             quiet: false,
             checker: Checker::new(oracle),
+            checks: Turns::default(),
             stats: Stats::default(),
             outcome: None,
         }

@@ -6,6 +6,7 @@
 
 mod audit;
 mod branch;
+mod crew;
 mod evaluation;
 mod event;
 mod finish;
@@ -15,6 +16,7 @@ mod leases;
 mod members;
 mod minimum;
 mod placement;
+mod planning;
 mod progress;
 mod reshard;
 mod served;
@@ -22,6 +24,7 @@ mod speed;
 mod status;
 mod stuck;
 mod suspect;
+mod table;
 #[cfg(test)]
 mod tests;
 mod unfollowed;
@@ -30,9 +33,10 @@ mod views;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::fact::Fact;
-use crate::id::{Generation, Incarnation, PartitionId, SliceId, Step};
+use crate::id::{Generation, PartitionId, SliceId, Step};
 use crate::ledger::Members;
 use crate::machine::Rules;
+use crate::machine::turns::Turns;
 use crate::message::{Branch, CoordinatorSays, SliceView, StepRecord};
 use crate::time::Time;
 use crate::tree::PartitionSet;
@@ -127,8 +131,9 @@ pub struct Job {
     branch: Branch,
     views: Vec<SliceView>,
     generation: Generation,
-    members: BTreeMap<Incarnation, members::State>,
-    leases: BTreeMap<PartitionId, Vec<leases::Held>>,
+    members: crew::Crew,
+    leases: table::Table,
+    planning: planning::Planning,
     slices: BTreeMap<SliceId, SliceState>,
     records: BTreeMap<Step, BTreeMap<SliceId, StepRecord>>,
     recorded: Step,
@@ -167,10 +172,12 @@ pub struct Job {
     progress: stuck::Progress,
     /// When the plan last followed the speeds.
     speeds_at: Option<Time>,
+    survey: speed::Survey,
     /// While members of an earlier life of the coordinator say what they hold.
     grace: Option<minimum::Grace>,
     /// Members that were lost since there were too few.
     absent: VecDeque<String>,
+    checks: Turns,
 }
 
 impl Job {
@@ -183,8 +190,9 @@ impl Job {
         let rules = Rules { slices, ..rules };
         Self {
             generation: Generation { reign, number: 0 },
-            members: BTreeMap::new(),
-            leases: BTreeMap::new(),
+            members: crew::Crew::default(),
+            leases: table::Table::default(),
+            planning: planning::Planning::default(),
             slices: rules
                 .slices
                 .ids()
@@ -224,8 +232,10 @@ impl Job {
             progress: stuck::Progress::new(settings.branch.base),
             began: None,
             speeds_at: None,
+            survey: speed::Survey::default(),
             grace: None,
             absent: VecDeque::new(),
+            checks: Turns::default(),
             rules,
             settings,
         }
@@ -273,6 +283,7 @@ impl Job {
         }
         self.end_grace(effects);
         self.readmit(effects);
+        self.plan_when_due(effects);
         self.below_min(now, effects);
         self.record_members(effects);
         self.watch_progress(effects);
@@ -283,8 +294,8 @@ impl Job {
             self.ask_again(now, effects);
         }
         self.address_orders(first, effects);
-        // It looks at everybody: release builds leave it to the simulator.
-        if cfg!(debug_assertions) {
+        // Release builds leave it to the simulator.
+        if cfg!(debug_assertions) && self.checks.take(self.members.len()) {
             self.check_invariants();
         }
     }
@@ -292,8 +303,14 @@ impl Job {
     /// When `Tick` is due.
     #[must_use]
     pub fn deadline(&self) -> Option<Time> {
-        let waits = [self.late_at(), self.readmitted_at(), self.hosts_deadline()];
-        waits.into_iter().chain([self.retry_at]).flatten().min()
+        let waits = [
+            self.late_at(),
+            self.readmitted_at(),
+            self.hosts_deadline(),
+            self.planning.due(),
+            self.retry_at,
+        ];
+        waits.into_iter().flatten().min()
     }
 
     /// The lowest step that some slice has open: every step before it is committed everywhere.
@@ -339,7 +356,9 @@ impl Job {
             "R2: slices differ by at most one version"
         );
         self.check_views();
-        for (partition, held) in &self.leases {
+        self.members.check();
+        self.leases.check();
+        for (partition, held) in self.leases.iter() {
             let ascending = held
                 .windows(2)
                 .all(|pair| pair[0].until == Some(pair[1].from));
@@ -349,12 +368,13 @@ impl Job {
             );
             for lease in held {
                 assert!(
-                    self.members.contains_key(&lease.holder),
+                    self.members.has(lease.holder),
                     "M1: a holder is a live member"
                 );
             }
         }
-        if self.ending.is_none() && self.may_plan() && self.has_minimum() {
+        let planned = self.may_plan() && self.planning.due().is_none();
+        if self.ending.is_none() && planned && self.has_minimum() {
             let standing = self
                 .leases
                 .values()

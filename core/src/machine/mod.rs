@@ -8,6 +8,7 @@ pub mod job;
 mod rules;
 pub mod saver;
 pub mod shard;
+pub mod turns;
 pub mod worker;
 
 pub use rules::Rules;

@@ -3,7 +3,8 @@
 use resilin_chaos::replay::Home;
 
 pub(crate) const USAGE: &str = "usage: fuzz [--hosts] [--from SEED] [--seeds COUNT]\n       \
-     fuzz [--hosts] --seed SEED [--keep I,J,...] [--trace | --shrink]";
+     fuzz [--hosts] --seed SEED [--keep I,J,...] [--trace | --shrink]\n       \
+     fuzz --workers COUNT [--seed SEED]";
 
 /// What is wanted.
 pub(crate) struct Wanted {
@@ -18,6 +19,7 @@ pub(crate) enum Task {
     One { seed: u64, keep: Option<Vec<usize>> },
     Trace { seed: u64, keep: Option<Vec<usize>> },
     Shrink { seed: u64 },
+    Crowd { workers: u32, seed: u64 },
 }
 
 /// What was given.
@@ -27,6 +29,7 @@ pub(crate) struct Arguments {
     from: Option<u64>,
     seeds: Option<u64>,
     seed: Option<u64>,
+    workers: Option<u32>,
     keep: Option<Vec<usize>>,
     trace: bool,
     shrink: bool,
@@ -41,6 +44,7 @@ impl Arguments {
                 "--from" => given.from = Some(number(&value()?)?),
                 "--seeds" => given.seeds = Some(number(&value()?)?),
                 "--seed" => given.seed = Some(number(&value()?)?),
+                "--workers" => given.workers = Some(count(&value()?)?),
                 "--keep" => given.keep = Some(list(&value()?)?),
                 "--hosts" => given.home = Home::Hosts,
                 "--trace" => given.trace = true,
@@ -54,6 +58,10 @@ impl Arguments {
 
     fn task(self) -> Result<Task, String> {
         let Self { keep, trace, .. } = self;
+        if let Some(workers) = self.workers {
+            let seed = self.seed.unwrap_or(1);
+            return Ok(Task::Crowd { workers, seed });
+        }
         match self.seed {
             None if keep.is_some() || trace || self.shrink => Err("of which --seed?".into()),
             None => Ok(Task::Many {
@@ -69,6 +77,15 @@ impl Arguments {
 
 fn number(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("`{text}` is no number"))
+}
+
+/// At most what a run can have partitions for.
+fn count(text: &str) -> Result<u32, String> {
+    let count = text
+        .parse()
+        .ok()
+        .filter(|count| (1..=100_000).contains(count));
+    count.ok_or_else(|| format!("`{text}` is no number from 1 to 100000"))
 }
 
 fn list(text: &str) -> Result<Vec<usize>, String> {

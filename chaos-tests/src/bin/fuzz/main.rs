@@ -2,6 +2,7 @@
 //! prints the command that shows it again; README.md has the commands.
 
 mod arguments;
+mod crowd;
 mod many;
 
 use std::process::ExitCode;
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
         Task::One { seed, keep } => one(home, &kept(home, seed, keep)),
         Task::Trace { seed, keep } => trace(home, &kept(home, seed, keep)),
         Task::Shrink { seed } => shrink_seed(home, seed),
+        Task::Crowd { workers, seed } => crowd::run(workers, seed),
     }
 }
 

@@ -259,7 +259,7 @@ impl Job {
             member,
             touched,
         }));
-        if self.members.contains_key(&member) {
+        if self.members.has(member) {
             let cause = format!(
                 "its gradient of partition {partition} at step {step} has other bits than those \
                  of other members"

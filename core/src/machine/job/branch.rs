@@ -142,15 +142,18 @@ impl Job {
         if let Some(stop) = &mut self.stop {
             stop.begin_again(now);
         }
-        for held in self.leases.values_mut() {
-            let standing = held.pop().filter(|lease| lease.until.is_none());
-            held.clear();
-            held.extend(standing.map(|lease| super::leases::Held {
-                from: base,
-                given: now,
-                ..lease
-            }));
-        }
+        self.leases.alter_where(
+            |held| !held.is_empty(),
+            |held| {
+                let standing = held.pop().filter(|lease| lease.until.is_none());
+                held.clear();
+                held.extend(standing.map(|lease| super::leases::Held {
+                    from: base,
+                    given: now,
+                    ..lease
+                }));
+            },
+        );
         (self.hosting.taken, self.hosting.gap) = (base, None);
         self.hosting.synced.clear();
         self.hosting.fresh.clear();

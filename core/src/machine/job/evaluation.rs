@@ -95,9 +95,7 @@ impl Job {
 
     /// Gives every task without an evaluator to the active member that has the fewest.
     pub(super) fn hand_out(&mut self, effects: &mut Vec<Effect>) {
-        let mut loads: BTreeMap<Incarnation, Vec<u32>> =
-            self.active().map(|member| (member, Vec::new())).collect();
-        let (Some(evaluation), false) = (&mut self.evaluation, loads.is_empty()) else {
+        let Some(evaluation) = &mut self.evaluation else {
             return;
         };
         let free: Vec<u32> = evaluation
@@ -106,6 +104,13 @@ impl Job {
             .filter(|(_, by)| by.is_none())
             .map(|(task, _)| *task)
             .collect();
+        // Tasks are few: as many members are enough.
+        let active = self.members.accepting().iter().take(free.len());
+        let mut loads: BTreeMap<Incarnation, Vec<u32>> =
+            active.map(|member| (*member, Vec::new())).collect();
+        if loads.is_empty() {
+            return;
+        }
         for task in free {
             let (member, tasks) = loads
                 .iter_mut()

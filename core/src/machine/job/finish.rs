@@ -252,8 +252,8 @@ impl Job {
             return;
         };
         ending.closed = true;
-        for member in self.members.keys() {
-            effects.push(Effect::Say(*member, CoordinatorSays::Finished));
+        for member in self.members.ids() {
+            effects.push(Effect::Say(member, CoordinatorSays::Finished));
         }
         for host in self.hosting.hosts.keys() {
             effects.push(Effect::Host(*host, HostTold::Finished));

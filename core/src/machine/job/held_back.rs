@@ -1,6 +1,6 @@
 //! Members that get no work yet, for having been lost again and again.
 
-use super::members::Stage;
+use super::crew::Standing;
 use super::{Effect, Job};
 use crate::fact::Fact;
 use crate::id::Incarnation;
@@ -9,8 +9,10 @@ use crate::time::Time;
 impl Job {
     /// Says how long a member that is ready waits.
     pub(super) fn tell_held_back(&self, member: Incarnation, effects: &mut Vec<Effect>) {
-        let state = &self.members[&member];
-        let Some(until) = state.held_back else {
+        let Some(state) = self.members.get(member) else {
+            return;
+        };
+        let Some(until) = state.held_back() else {
             return;
         };
         effects.push(Effect::Tell(Fact::Delayed {
@@ -24,15 +26,16 @@ impl Job {
     /// wait for its minimum.
     pub(super) fn readmit(&mut self, effects: &mut Vec<Effect>) {
         let (now, lacking) = (self.now, !self.has_minimum());
-        let mut any = false;
-        for state in self.members.values_mut() {
-            let over = state.held_back.is_some_and(|until| until <= now || lacking);
-            if over && state.stage == Stage::Active {
-                state.held_back = None;
-                any = true;
-            }
+        let waiting = self.members.waiting().iter();
+        let over: Vec<Incarnation> = waiting
+            .take_while(|(until, _)| *until <= now || lacking)
+            .map(|(_, member)| *member)
+            .collect();
+        for member in &over {
+            let change = |standing: &mut Standing| standing.held_back = None;
+            self.members.change(*member, change);
         }
-        if any {
+        if !over.is_empty() {
             self.replan(effects);
             self.hand_out(effects);
         }
@@ -40,7 +43,6 @@ impl Job {
 
     /// When the next one is let in.
     pub(super) fn readmitted_at(&self) -> Option<Time> {
-        let waiting = self.members.values().filter(|s| s.stage == Stage::Active);
-        waiting.filter_map(|state| state.held_back).min()
+        self.members.waiting().first().map(|(until, _)| *until)
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::crew::Stage;
 use super::{Effect, Job};
 use crate::fact::Fact;
 use crate::id::{Incarnation, PartitionId, Step};
@@ -36,13 +37,6 @@ impl Held {
 }
 
 impl Job {
-    pub(super) fn holds_any(&self, member: Incarnation) -> bool {
-        self.leases
-            .values()
-            .flatten()
-            .any(|lease| lease.holder == member)
-    }
-
     /// The first step for which somebody still has to evaluate the partition.
     fn uncovered(&self, partition: PartitionId) -> Step {
         let low = self.low();
@@ -55,53 +49,49 @@ impl Job {
 
     /// Nobody was told of a lease before it was known how far the slices are.
     pub(super) fn begin_leases_at_low(&mut self) {
-        let low = self.low();
-        for lease in self.leases.values_mut().flatten() {
-            (lease.from, lease.given) = (lease.from.max(low), self.now);
-        }
+        let (low, now) = (self.low(), self.now);
+        self.leases.alter_where(
+            |_| true,
+            |held| {
+                for lease in held {
+                    (lease.from, lease.given) = (lease.from.max(low), now);
+                }
+            },
+        );
     }
 
     /// What a slice had of the open step may be lost with its primary, and whoever sent it may be
     /// gone: somebody holds every partition from this step on again.
     pub(super) fn reopen_leases(&mut self) {
         let (low, given) = (self.low(), self.now);
-        for held in self.leases.values_mut() {
-            if let Some(first) = held.first_mut().filter(|lease| low < lease.from) {
-                (first.from, first.given) = (low, given);
-            }
-        }
+        let later = |held: &[Held]| held.first().is_some_and(|first| low < first.from);
+        self.leases
+            .alter_where(later, |held| (held[0].from, held[0].given) = (low, given));
     }
 
     /// Takes a lost member's leases away: a later holder's begins earlier instead.
     pub(super) fn orphan(&mut self, lost: Incarnation) {
-        let partitions: Vec<PartitionId> = self
-            .leases
-            .iter()
-            .filter(|(_, held)| held.iter().any(|lease| lease.holder == lost))
-            .map(|(partition, _)| *partition)
-            .collect();
-        for partition in partitions {
-            let first = self.uncovered(partition);
-            let held = self.leases.get_mut(&partition).expect("just listed");
-            held.retain(|lease| lease.holder != lost);
-            if let Some(next) = held.first_mut().filter(|next| first < next.from) {
-                (next.from, next.given) = (first, self.now);
-            }
-            for at in 1..held.len() {
-                let from = held[at].from;
-                held[at - 1].until = Some(from);
-            }
+        for partition in self.leases.partitions_of(lost) {
+            let (first, now) = (self.uncovered(partition), self.now);
+            self.leases.alter(partition, |held| {
+                held.retain(|lease| lease.holder != lost);
+                if let Some(next) = held.first_mut().filter(|next| first < next.from) {
+                    (next.from, next.given) = (first, now);
+                }
+                for at in 1..held.len() {
+                    let from = held[at].from;
+                    held[at - 1].until = Some(from);
+                }
+            });
         }
     }
 
     /// Makes the leases those of a new plan, and tells every member of the new generation.
-    pub(super) fn replan(&mut self, effects: &mut Vec<Effect>) {
-        if !self.may_plan() {
-            return;
-        }
+    pub(super) fn plan(&mut self, effects: &mut Vec<Effect>) {
         self.take_levels();
         let plan = self.problem().solve();
         self.lease(&plan, effects);
+        self.note_surplus();
     }
 
     /// The same, if the plan for the speeds of this moment is another one.
@@ -115,34 +105,40 @@ impl Job {
         if plan.moves(&problem.current).next().is_some() {
             self.lease(&plan, effects);
         }
+        self.note_surplus();
     }
 
     fn lease(&mut self, Plan(targets): &Plan, effects: &mut Vec<Effect>) {
         let (low, newest, given) = (self.low(), self.newest(), self.now);
         let mut moved = 0;
         for partition in (0..self.rules.tree.partitions()).map(PartitionId) {
-            let first = self.uncovered(partition);
-            let held = self.leases.entry(partition).or_default();
-            held.retain(|lease| lease.until.is_none_or(|until| until > low));
-            let standing = held.last().copied().filter(|lease| lease.until.is_none());
-            match (standing, targets.get(&partition).copied()) {
-                (None, None) => {}
-                (None, Some(holder)) => {
-                    let from = held.last().and_then(|lease| lease.until).unwrap_or(first);
-                    held.push(Held {
-                        holder,
-                        from,
-                        until: None,
-                        given,
-                    });
-                    moved += 1;
-                }
-                (Some(lease), Some(holder)) if lease.holder == holder => {}
-                (Some(_), target) => {
-                    hand_over(held, Step(newest.0 + 1), target.map(|to| (to, given)));
-                    moved += 1;
-                }
+            let target = targets.get(&partition).copied();
+            if is_only(self.leases.get(partition), target) {
+                continue;
             }
+            let first = self.uncovered(partition);
+            self.leases.alter(partition, |held| {
+                held.retain(|lease| lease.until.is_none_or(|until| until > low));
+                let standing = held.last().copied().filter(|lease| lease.until.is_none());
+                match (standing, target) {
+                    (None, None) => {}
+                    (None, Some(holder)) => {
+                        let from = held.last().and_then(|lease| lease.until).unwrap_or(first);
+                        held.push(Held {
+                            holder,
+                            from,
+                            until: None,
+                            given,
+                        });
+                        moved += 1;
+                    }
+                    (Some(lease), Some(holder)) if lease.holder == holder => {}
+                    (Some(_), target) => {
+                        hand_over(held, Step(newest.0 + 1), target.map(|to| (to, given)));
+                        moved += 1;
+                    }
+                }
+            });
         }
         self.note_pauses();
         self.generation = self.generation.next();
@@ -184,9 +180,7 @@ impl Job {
 
     /// Tells a member all that it holds.
     pub(super) fn assign(&self, member: Incarnation, effects: &mut Vec<Effect>) {
-        let all = self.leases.iter();
-        let held = all.flat_map(|(partition, held)| held.iter().map(|lease| (*partition, lease)));
-        let held = held.filter(|(_, lease)| lease.holder == member);
+        let held = self.leases.of(member);
         let leases = held.map(|(partition, lease)| lease.of(partition)).collect();
         self.assign_leases(member, leases, effects);
     }
@@ -194,24 +188,24 @@ impl Job {
     /// Tells everybody; looks at each lease once, and not once for each member.
     pub(super) fn assign_all(&self, effects: &mut Vec<Effect>) {
         let mut held: BTreeMap<Incarnation, Vec<Lease>> = BTreeMap::new();
-        for (partition, leases) in &self.leases {
+        for (partition, leases) in self.leases.iter() {
             for lease in leases {
                 let of = held.entry(lease.holder).or_default();
                 of.push(lease.of(*partition));
             }
         }
-        for member in self.members.keys() {
-            let leases = held.remove(member).unwrap_or_default();
-            self.assign_leases(*member, leases, effects);
+        for member in self.members.ids() {
+            let leases = held.remove(&member).unwrap_or_default();
+            self.assign_leases(member, leases, effects);
         }
     }
 
     fn assign_leases(&self, member: Incarnation, leases: Vec<Lease>, effects: &mut Vec<Effect>) {
-        let Some(state) = self.members.get(&member) else {
+        let Some(state) = self.members.get(member) else {
             return;
         };
         // Nobody can work before slices are served, or before it is known how far they are.
-        let joining = state.stage == super::members::Stage::Joining;
+        let joining = state.stage() == Stage::Joining;
         if joining || self.is_unserved() || !self.may_plan() {
             return;
         }
@@ -224,6 +218,15 @@ impl Job {
             audits: self.audits_of(member),
         };
         effects.push(Effect::Say(member, CoordinatorSays::Assign(assignment)));
+    }
+}
+
+/// Whether nothing but a standing lease of the wanted holder is on the partition.
+fn is_only(held: &[Held], target: Option<Incarnation>) -> bool {
+    match held {
+        [] => target.is_none(),
+        [lease] => lease.until.is_none() && Some(lease.holder) == target,
+        _ => false,
     }
 }
 

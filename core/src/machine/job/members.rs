@@ -1,79 +1,15 @@
 //! Membership: joining, draining and losing workers.
 
-use super::speed::Speed;
+use super::crew::{Reach, Stage, Standing, State};
+use super::leases::Held;
 use super::suspect::Found;
 use super::{Effect, Job};
 use crate::fact::Fact;
-use crate::id::{Generation, Incarnation};
+use crate::id::Incarnation;
 use crate::ledger::Record;
 use crate::machine::fleet::{Cause, Member};
 use crate::message::{CoordinatorSays, WorkerSays};
 use crate::time::Time;
-
-/// One member of the job.
-#[derive(Clone, Debug)]
-pub(super) struct State {
-    pub(super) name: String,
-    pub(super) stage: Stage,
-    /// The newest assignment it is known to have.
-    pub(super) seen: Option<Generation>,
-    pub(super) step: Option<crate::id::Step>,
-    pub(super) speed: Speed,
-    /// Whether it has contributed to a step.
-    pub(super) proven: bool,
-    /// Steps in a row in which a later copy of its work was sooner.
-    pub(super) strikes: u32,
-    reach: Reach,
-    /// Until when it gets no work for having been lost again and again.
-    pub(super) held_back: Option<Time>,
-}
-
-/// Whether the member is linked to all slices; leases are held only then (PROTOCOL 15).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Reach {
-    Full,
-    /// It has leases and lacks a link since then.
-    Lacking(Time),
-    /// Its leases were taken away until it has all links.
-    Withdrawn,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
-    /// Building the job and reading its rows.
-    Joining,
-    /// Holds leases.
-    Active,
-    /// Finishes what it holds.
-    Draining,
-}
-
-impl State {
-    /// Whether it may be given leases.
-    pub(super) fn accepts(&self) -> bool {
-        let reaches = self.reach != Reach::Withdrawn;
-        self.stage == Stage::Active && reaches && self.held_back.is_none()
-    }
-
-    /// Whether it lacks no link, as far as is known.
-    pub(super) fn reaches(&self) -> bool {
-        self.reach == Reach::Full
-    }
-
-    fn new(name: String) -> Self {
-        Self {
-            name,
-            stage: Stage::Joining,
-            seen: None,
-            step: None,
-            speed: Speed::default(),
-            proven: false,
-            strikes: 0,
-            reach: Reach::Full,
-            held_back: None,
-        }
-    }
-}
 
 impl Job {
     pub(super) fn member(&mut self, now: Time, member: Member, effects: &mut Vec<Effect>) {
@@ -86,9 +22,9 @@ impl Job {
             }
             Member::Said(incarnation, says) => self.said(now, incarnation, says, effects),
             Member::HeldBack(incarnation, until) => {
-                if let Some(state) = self.members.get_mut(&incarnation) {
-                    state.held_back = Some(until);
-                }
+                let held_back = Some(until);
+                let change = |standing: &mut Standing| standing.held_back = held_back;
+                self.members.change(incarnation, change);
             }
             Member::Down(incarnation, cause) => self.down(incarnation, cause, effects),
         }
@@ -108,7 +44,7 @@ impl Job {
         effects: &mut Vec<Effect>,
     ) {
         let told = self.is_told();
-        let Some(state) = self.members.get_mut(&incarnation) else {
+        let Some(state) = self.members.get_mut(incarnation) else {
             // It was let go and did not hear it.
             let says = if told {
                 CoordinatorSays::Finished
@@ -126,7 +62,7 @@ impl Job {
                 linked,
             } => {
                 (state.seen, state.step) = (generation, step);
-                if generation != Some(self.generation) && state.stage != Stage::Joining {
+                if generation != Some(self.generation) && state.stage() != Stage::Joining {
                     self.assign(incarnation, effects);
                 }
                 self.hear_speed(incarnation, samples_per_s, effects);
@@ -164,7 +100,7 @@ impl Job {
                 }
             }
             WorkerSays::Claim(claim) => {
-                if state.stage == Stage::Joining {
+                if state.stage() == Stage::Joining {
                     self.take_claim(incarnation, &claim);
                 }
             }
@@ -176,32 +112,43 @@ impl Job {
 
     /// It gets leases again if they were taken away.
     fn reaches_all(&mut self, incarnation: Incarnation, effects: &mut Vec<Effect>) {
-        let Some(state) = self.members.get_mut(&incarnation) else {
-            return;
-        };
-        let before = std::mem::replace(&mut state.reach, Reach::Full);
-        if before == Reach::Withdrawn {
-            self.replan(effects);
-            self.hand_out(effects);
+        match self.members.get(incarnation).map(State::reach) {
+            None | Some(Reach::Full) => {}
+            Some(Reach::Lacking(_)) => self.set_reach(incarnation, Reach::Full),
+            Some(Reach::Withdrawn) => {
+                self.set_reach(incarnation, Reach::Full);
+                self.admit(incarnation, effects);
+                self.hand_out(effects);
+            }
         }
+    }
+
+    fn set_reach(&mut self, incarnation: Incarnation, reach: Reach) {
+        let change = |standing: &mut Standing| standing.reach = reach;
+        self.members.change(incarnation, change);
     }
 
     /// After a lease others are asked for what it holds, if there are others.
     fn lacks_a_link(&mut self, now: Time, incarnation: Incarnation, effects: &mut Vec<Effect>) {
-        let holds = self.holds_any(incarnation);
-        let able = |(other, state): (&Incarnation, &State)| {
-            *other != incarnation && state.accepts() && state.reach == Reach::Full
+        let holds = self.leases.has(incarnation);
+        let able = |other: &Incarnation| {
+            let reach = self.members.get(*other).map(State::reach);
+            *other != incarnation && reach == Some(Reach::Full)
         };
-        let replaceable = self.members.iter().any(able);
-        let Some(state) = self.members.get_mut(&incarnation) else {
+        let replaceable = || self.members.accepting().iter().any(able);
+        let Some(reach) = self.members.get(incarnation).map(State::reach) else {
             return;
         };
-        match state.reach {
+        match reach {
             Reach::Withdrawn => {}
-            Reach::Full | Reach::Lacking(_) if !holds => state.reach = Reach::Full,
-            Reach::Full => state.reach = Reach::Lacking(now),
-            Reach::Lacking(since) if replaceable && since + self.rules.lease <= now => {
-                state.reach = Reach::Withdrawn;
+            Reach::Full => {
+                if holds {
+                    self.set_reach(incarnation, Reach::Lacking(now));
+                }
+            }
+            Reach::Lacking(_) if !holds => self.set_reach(incarnation, Reach::Full),
+            Reach::Lacking(since) if since + self.rules.lease <= now && replaceable() => {
+                self.set_reach(incarnation, Reach::Withdrawn);
                 self.orphan(incarnation);
                 self.replan(effects);
                 self.release(effects);
@@ -216,9 +163,9 @@ impl Job {
     fn ready(&mut self, incarnation: Incarnation, data: &str, effects: &mut Vec<Effect>) {
         let state = self
             .members
-            .get_mut(&incarnation)
+            .get(incarnation)
             .expect("looked up by the caller");
-        if state.stage != Stage::Joining {
+        if state.stage() != Stage::Joining {
             return;
         }
         if data != self.settings.data {
@@ -230,8 +177,8 @@ impl Job {
             effects.push(Effect::Say(incarnation, CoordinatorSays::Refuse { cause }));
             return;
         }
-        state.stage = Stage::Active;
         let name = state.name.clone();
+        self.set_stage(incarnation, Stage::Active);
         self.counters.members.joined += 1;
         effects.push(Effect::Tell(Fact::Joined {
             member: incarnation,
@@ -239,31 +186,38 @@ impl Job {
         }));
         self.readmit(effects);
         self.tell_held_back(incarnation, effects);
-        self.replan(effects);
+        self.admit(incarnation, effects);
         self.hand_out(effects);
     }
 
+    fn set_stage(&mut self, incarnation: Incarnation, stage: Stage) {
+        let change = |standing: &mut Standing| standing.stage = stage;
+        self.members.change(incarnation, change);
+    }
+
     pub(super) fn drain(&mut self, incarnation: Incarnation, effects: &mut Vec<Effect>) {
-        let Some(state) = self.members.get_mut(&incarnation) else {
+        let Some(stage) = self.members.get(incarnation).map(State::stage) else {
             return;
         };
-        match state.stage {
+        match stage {
             Stage::Draining => {}
             Stage::Active => {
-                state.stage = Stage::Draining;
-                self.replan(effects);
+                self.set_stage(incarnation, Stage::Draining);
+                if self.leases.has(incarnation) || self.is_missed(incarnation) {
+                    self.replan(effects);
+                }
             }
-            Stage::Joining => state.stage = Stage::Draining,
+            Stage::Joining => self.set_stage(incarnation, Stage::Draining),
         }
-        self.release(effects);
+        self.release_if_free(incarnation, effects);
     }
 
     /// One fewer is wanted when an operator drains a member, unless it is leaving already or more
     /// than wanted are here.
     pub(super) fn lower_wanted(&mut self, incarnation: Incarnation) {
-        let state = self.members.get(&incarnation);
-        let stays = |state: &State| state.stage != Stage::Draining;
-        let staying = self.members.values().filter(|state| stays(state)).count();
+        let state = self.members.get(incarnation);
+        let stays = |state: &State| state.stage() != Stage::Draining;
+        let staying = self.members.len() - self.members.draining().len();
         if state.is_some_and(stays) && staying <= self.wanted as usize {
             self.wanted = self.wanted.saturating_sub(1);
         }
@@ -272,41 +226,44 @@ impl Job {
     /// Lets go every draining member whose leases have all ended (PROTOCOL 19), or never will be
     /// asked for since the slices rest.
     pub(super) fn release(&mut self, effects: &mut Vec<Effect>) {
-        let (low, rests) = (self.low(), self.resting_at().is_some());
-        for held in self.leases.values_mut() {
-            held.retain(|lease| lease.until.is_none_or(|until| until > low));
-        }
-        let free: Vec<Incarnation> = self
-            .members
-            .iter()
-            .filter(|(_, state)| state.stage == Stage::Draining)
-            .map(|(incarnation, _)| *incarnation)
-            .filter(|incarnation| rests || !self.holds_any(*incarnation))
-            .collect();
-        for incarnation in free {
-            let held = self.holds_any(incarnation);
-            self.orphan(incarnation);
-            self.members.remove(&incarnation);
-            if held {
-                self.replan(effects);
-            }
-            self.counters.members.drained += 1;
-            effects.push(Effect::Say(incarnation, CoordinatorSays::Release));
-            effects.push(Effect::Tell(Fact::Drained {
-                member: incarnation,
-            }));
-            self.evaluation_lost(incarnation, effects);
+        let low = self.low();
+        let over = |lease: &Held| lease.until.is_some_and(|until| until <= low);
+        let any_over = |held: &[Held]| held.iter().any(over);
+        self.leases
+            .alter_where(any_over, |held| held.retain(|lease| !over(lease)));
+        let draining: Vec<Incarnation> = self.members.draining().iter().copied().collect();
+        for incarnation in draining {
+            self.release_if_free(incarnation, effects);
         }
     }
 
+    fn release_if_free(&mut self, incarnation: Incarnation, effects: &mut Vec<Effect>) {
+        let held = self.leases.has(incarnation);
+        let drains = self.members.draining().contains(&incarnation);
+        if !drains || (held && self.resting_at().is_none()) {
+            return;
+        }
+        self.orphan(incarnation);
+        self.members.remove(incarnation);
+        if held {
+            self.replan(effects);
+        }
+        self.counters.members.drained += 1;
+        effects.push(Effect::Say(incarnation, CoordinatorSays::Release));
+        effects.push(Effect::Tell(Fact::Drained {
+            member: incarnation,
+        }));
+        self.evaluation_lost(incarnation, effects);
+    }
+
     fn down(&mut self, incarnation: Incarnation, cause: Cause, effects: &mut Vec<Effect>) {
-        let Some(state) = self.members.remove(&incarnation) else {
+        let Some(state) = self.members.remove(incarnation) else {
             return;
         };
         self.pace.lost();
         // Whoever was told of the end leaves by closing its links.
         let cause = if self.is_told() { Cause::Left } else { cause };
-        match (state.stage, cause) {
+        match (state.stage(), cause) {
             (Stage::Draining, _) | (Stage::Active | Stage::Joining, Cause::Left) => {
                 self.counters.members.drained += 1;
                 effects.push(Effect::Tell(Fact::Drained {
@@ -339,9 +296,8 @@ impl Job {
                 self.miss(&state.name, cause.word());
             }
         }
-        if state.stage != Stage::Joining {
-            self.orphan(incarnation);
-            self.replan(effects);
+        if state.stage() != Stage::Joining {
+            self.dismiss(incarnation, effects);
         }
         self.evaluation_lost(incarnation, effects);
         self.suspect_lost(incarnation, effects);
@@ -362,8 +318,8 @@ impl Job {
         let staying: Vec<Incarnation> = self
             .members
             .iter()
-            .filter(|(_, state)| state.stage != Stage::Draining)
-            .map(|(incarnation, _)| *incarnation)
+            .filter(|(_, state)| state.stage() != Stage::Draining)
+            .map(|(incarnation, _)| incarnation)
             .collect();
         for incarnation in staying.into_iter().skip(self.wanted as usize) {
             effects.push(Effect::Say(incarnation, CoordinatorSays::Drain));
@@ -372,9 +328,6 @@ impl Job {
     }
 
     pub(super) fn active(&self) -> impl Iterator<Item = Incarnation> {
-        self.members
-            .iter()
-            .filter(|(_, state)| state.accepts())
-            .map(|(i, _)| *i)
+        self.members.accepting().iter().copied()
     }
 }

@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 
+use super::crew::{Stage, State};
 use super::leases::Held;
-use super::members::{Stage, State};
 use super::{Effect, Job};
 use crate::id::{Generation, Incarnation, PartitionId};
 use crate::message::Claim;
@@ -26,7 +26,7 @@ pub(super) struct Grace {
 impl Job {
     /// Whether there are as many workers as the run goes on with.
     pub(super) fn has_minimum(&self) -> bool {
-        self.active().count() >= self.settings.min_workers as usize
+        self.members.accepting().len() >= self.settings.min_workers as usize
     }
 
     /// Whether leases may be given: not before everybody had time to say what it holds.
@@ -45,19 +45,27 @@ impl Job {
 
     /// Plans once the time is over, or all that there is to hold is held.
     pub(super) fn end_grace(&mut self, effects: &mut Vec<Effect>) {
-        let all = self.rules.tree.partitions() as usize;
-        let ready = |lease: &Held| {
-            let holder = self.members.get(&lease.holder);
-            lease.until.is_none() && holder.is_some_and(State::accepts)
-        };
-        let standing = |held: &&Vec<Held>| held.last().is_some_and(ready);
-        let complete = self.leases.values().filter(standing).count() == all;
-        let over = |grace: &Grace| complete || grace.until <= self.now;
+        let over = |grace: &Grace| grace.until <= self.now || self.all_is_held();
         if self.grace.as_ref().is_some_and(over) {
             self.grace = None;
             self.replan(effects);
             self.hand_out(effects);
         }
+    }
+
+    /// Whether every partition has a standing holder that is ready.
+    fn all_is_held(&self) -> bool {
+        // Most of the time this tells without a look at each.
+        if self.members.accepting().len() < self.leases.holders() {
+            return false;
+        }
+        let ready = |lease: &Held| {
+            let holder = self.members.get(lease.holder);
+            lease.until.is_none() && holder.is_some_and(State::accepts)
+        };
+        let all = (0..self.rules.tree.partitions()).map(PartitionId);
+        let mut last = all.map(|partition| self.leases.get(partition).last());
+        last.all(|lease| lease.is_some_and(ready))
     }
 
     /// Of two claims the one of the higher generation wins.
@@ -72,26 +80,25 @@ impl Job {
         }
         for lease in claim.leases.iter().filter(|lease| known(lease.partition)) {
             let before = grace.claimed.insert(lease.partition, claim.generation);
-            let held = self.leases.entry(lease.partition).or_default();
-            match before {
-                Some(before) if before > claim.generation => {
-                    grace.claimed.insert(lease.partition, before);
-                    continue;
+            let newer = before.is_none_or(|before| before < claim.generation);
+            if let Some(before) = before.filter(|before| *before > claim.generation) {
+                grace.claimed.insert(lease.partition, before);
+                continue;
+            }
+            let given = self.now;
+            self.leases.alter(lease.partition, |held| {
+                held.retain(|other| !newer && other.from != lease.from);
+                held.push(Held {
+                    holder,
+                    from: lease.from,
+                    until: lease.until,
+                    given,
+                });
+                held.sort_by_key(|lease| lease.from);
+                for at in 1..held.len() {
+                    held[at - 1].until = Some(held[at].from);
                 }
-                Some(before) if before == claim.generation => {}
-                Some(_) | None => held.clear(),
-            }
-            held.retain(|other| other.from != lease.from);
-            held.push(Held {
-                holder,
-                from: lease.from,
-                until: lease.until,
-                given: self.now,
             });
-            held.sort_by_key(|lease| lease.from);
-            for at in 1..held.len() {
-                held[at - 1].until = Some(held[at].from);
-            }
         }
     }
 
@@ -128,12 +135,13 @@ impl Job {
         if self.wanted == 0 && self.active().next().is_none() {
             return Some("workers: none is wanted; ask for N with `resilin scale N`".into());
         }
-        let (ready, minimum) = (self.active().count(), self.settings.min_workers);
+        let (ready, minimum) = (self.members.accepting().len(), self.settings.min_workers);
         let mut missing: Vec<String> = self
             .members
-            .values()
+            .iter()
+            .map(|(_, state)| state)
             .filter(|state| !state.accepts())
-            .map(|state| match state.stage {
+            .map(|state| match state.stage() {
                 Stage::Joining => format!("{} is joining", state.name),
                 Stage::Draining => format!("{} is leaving", state.name),
                 Stage::Active => format!("{} lacks links", state.name),

@@ -3,11 +3,10 @@
 //! Speeds count in levels of a factor of two below the fastest, and a member keeps its level until
 //! it is well outside, so that measurement noise moves no lease.
 
-use std::collections::BTreeSet;
-
 use super::{Effect, Job};
 use crate::fact::Fact;
 use crate::id::Incarnation;
+use crate::machine::turns::Turns;
 use crate::time::Time;
 
 /// A member so many times slower than the others' median is named.
@@ -32,6 +31,8 @@ pub(super) struct Speed {
     pub(super) slow: Option<f64>,
     /// The level that the plan in force counts with.
     level: f64,
+    /// The figure that the last look at everybody counted, if any.
+    surveyed: Option<f64>,
     pause: Pause,
     /// Times that it was tried again.
     tries: u32,
@@ -48,12 +49,34 @@ enum Pause {
     Trying(Time),
 }
 
+/// The speeds of all who may work, at the last look at everybody.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Survey {
+    turns: Turns,
+    sorted: Vec<f64>,
+    fastest: f64,
+    /// Whether somebody is at another level than the plan counts with.
+    drifted: bool,
+}
+
+impl Survey {
+    /// The median without one member, whose figure in it is `own`.
+    fn median_beside(&self, own: Option<f64>) -> Option<f64> {
+        let place = |own: f64| self.sorted.partition_point(|speed| *speed < own);
+        let own = own.map(place);
+        let middle = (self.sorted.len() - usize::from(own.is_some())) / 2;
+        let skips = own.is_some_and(|own| own <= middle);
+        self.sorted.get(middle + usize::from(skips)).copied()
+    }
+}
+
 impl Default for Speed {
     fn default() -> Self {
         Self {
             measured: 0.0,
             slow: None,
             level: 1.0,
+            surveyed: None,
             pause: Pause::No,
             tries: 0,
         }
@@ -91,7 +114,7 @@ impl Job {
         effects: &mut Vec<Effect>,
     ) {
         let (now, lease) = (self.now, self.rules.lease);
-        let Some(state) = self.members.get_mut(&member) else {
+        let Some(state) = self.members.get_mut(member) else {
             return;
         };
         if samples_per_s.is_finite() && samples_per_s > 0.0 {
@@ -105,25 +128,21 @@ impl Job {
             speed.pause = Pause::Trying(now + lease.times(TRY));
             speed.tries += 1;
         }
+        if self.survey.turns.take(self.members.len()) {
+            self.look_at_speeds();
+        }
         self.name_slow(member, effects);
-        if self.speeds_at.is_none_or(|at| at + lease <= now) && self.has_drifted() {
+        if self.survey.drifted && self.speeds_at.is_none_or(|at| at + lease <= now) {
             self.speeds_at = Some(now);
             self.replan_if_better(effects);
         }
     }
 
     fn name_slow(&mut self, member: Incarnation, effects: &mut Vec<Effect>) {
-        let mut others: Vec<f64> = self
-            .members
-            .iter()
-            .filter(|(other, state)| **other != member && state.accepts())
-            .map(|(_, state)| state.speed.measured)
-            .filter(|speed| *speed > 0.0)
-            .collect();
-        others.sort_by(f64::total_cmp);
-        let state = self.members.get_mut(&member).expect("seen by the caller");
+        let state = self.members.get_mut(member).expect("seen by the caller");
         let own = state.speed.measured;
-        let Some(median) = others.get(others.len() / 2).filter(|_| own > 0.0) else {
+        let others = self.survey.median_beside(state.speed.surveyed);
+        let Some(median) = others.filter(|_| own > 0.0) else {
             state.speed.slow = None;
             return;
         };
@@ -138,42 +157,57 @@ impl Job {
         }
     }
 
-    fn fastest(&self) -> f64 {
-        let accepting = self.members.values().filter(|state| state.accepts());
-        accepting
-            .map(|state| state.speed.known())
-            .fold(0.0, f64::max)
-    }
-
-    fn has_drifted(&self) -> bool {
-        let fastest = self.fastest();
-        let mut accepting = self.members.values().filter(|state| state.accepts());
-        accepting.any(|state| level(&state.speed, fastest) != state.speed.level)
+    /// Looks at everybody.
+    fn look_at_speeds(&mut self) {
+        let Self {
+            members, survey, ..
+        } = self;
+        survey.sorted.clear();
+        survey.fastest = 0.0;
+        for (_, state) in members.iter_mut() {
+            let (accepts, speed) = (state.accepts(), &mut state.speed);
+            speed.surveyed = Some(speed.measured).filter(|speed| accepts && *speed > 0.0);
+            survey.sorted.extend(speed.surveyed);
+            if accepts {
+                survey.fastest = survey.fastest.max(speed.known());
+            }
+        }
+        survey.sorted.sort_unstable_by(f64::total_cmp);
+        let mut accepting = members.iter().filter(|(_, state)| state.accepts());
+        survey.drifted = accepting.any(|(_, s)| level(&s.speed, survey.fastest) != s.speed.level);
     }
 
     /// Takes the levels of this moment over into the next plan.
     pub(super) fn take_levels(&mut self) {
-        let fastest = self.fastest();
-        for state in self.members.values_mut().filter(|state| state.accepts()) {
-            state.speed.level = level(&state.speed, fastest);
+        self.look_at_speeds();
+        for (_, state) in self.members.iter_mut() {
+            if state.accepts() {
+                state.speed.level = level(&state.speed, self.survey.fastest);
+            }
         }
+        self.survey.drifted = false;
+    }
+
+    /// Whether the plan counts with no member that is slower than others.
+    pub(super) fn all_are_fast(&self) -> bool {
+        let accepting = self.members.iter().filter(|(_, state)| state.accepts());
+        accepting.fold(true, |all, (_, state)| all && state.speed.level >= 1.0)
     }
 
     /// The level that the plan counts with.
     pub(super) fn planned_level(&self, member: Incarnation) -> f64 {
-        self.members[&member].speed.level
+        let state = self.members.get(member);
+        state.map_or(1.0, |state| state.speed.level)
     }
 
     /// Remembers since when members hold nothing for being slow.
     pub(super) fn note_pauses(&mut self) {
         let now = self.now;
-        let last = self.leases.values().filter_map(|held| held.last());
-        let standing = last.filter(|lease| lease.until.is_none());
-        let holders: BTreeSet<Incarnation> = standing.map(|lease| lease.holder).collect();
-        for (member, state) in &mut self.members {
+        let holders = self.leases.standing_holders();
+        for (member, state) in self.members.iter_mut() {
             let accepts = state.accepts();
             let speed = &mut state.speed;
-            let paused = accepts && !holders.contains(member) && speed.level < 1.0;
+            let paused = accepts && !holders.contains(&member) && speed.level < 1.0;
             speed.pause = match (speed.pause, paused) {
                 (Pause::Since(since), true) => Pause::Since(since),
                 (Pause::No | Pause::Trying(_), true) => Pause::Since(now),

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::crew::Stage;
 use super::{AuditCounts, Counters, Job, Metrics};
 use crate::fact::{Dated, Fact};
 use crate::id::{Generation, Incarnation, SliceId, Step, Timeline, View};
@@ -185,26 +186,25 @@ impl Job {
 
     fn member_status(&self, now: Time) -> Vec<MemberStatus> {
         let standing = |member| {
-            let all = self.leases.values().filter_map(|held| held.last());
-            all.filter(|lease| lease.holder == member && lease.until.is_none())
-                .count()
+            let held = self.leases.of(member);
+            held.filter(|(_, lease)| lease.until.is_none()).count()
         };
         self.members
             .iter()
             .map(|(incarnation, state)| MemberStatus {
-                incarnation: *incarnation,
+                incarnation,
                 name: state.name.clone(),
-                state: match state.stage {
-                    super::members::Stage::Active if state.held_back.is_some() => "waiting".into(),
-                    super::members::Stage::Joining => "joining".into(),
-                    super::members::Stage::Active => "active".into(),
-                    super::members::Stage::Draining => "draining".into(),
+                state: match state.stage() {
+                    Stage::Active if state.held_back().is_some() => "waiting".into(),
+                    Stage::Joining => "joining".into(),
+                    Stage::Active => "active".into(),
+                    Stage::Draining => "draining".into(),
                 },
-                partitions: standing(*incarnation),
+                partitions: standing(incarnation),
                 step: state.step,
                 samples_per_s: state.speed.measured,
                 times_slower: state.speed.slow,
-                waits_ms: state.held_back.map(|until| until.since(now).as_millis()),
+                waits_ms: state.held_back().map(|until| until.since(now).as_millis()),
             })
             .collect()
     }
@@ -248,7 +248,7 @@ impl Job {
         }
         let missing = self.late_by_holder();
         let (holder, partitions) = missing.first_key_value()?;
-        let name = &self.members.get(holder)?.name;
+        let name = &self.members.get(*holder)?.name;
         let partitions: Vec<String> = partitions.iter().map(ToString::to_string).collect();
         Some(format!(
             "worker {} ({name}) at step {low}: partitions {}",

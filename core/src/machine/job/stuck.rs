@@ -6,9 +6,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use super::crew::{Reach, State};
 use super::{Effect, Job};
 use crate::fact::Fact;
 use crate::id::{Incarnation, PartitionId, Step};
+use crate::machine::turns::Turns;
 use crate::message::{Contributor, CoordinatorSays};
 use crate::time::{Span, Time};
 use crate::tree::PartitionSet;
@@ -44,6 +46,7 @@ pub(super) struct Progress {
     /// The newest step whose late holders were told.
     told: Option<Step>,
     backups: BTreeMap<Step, BTreeMap<PartitionId, Backup>>,
+    turns: Turns,
 }
 
 impl Progress {
@@ -134,6 +137,11 @@ impl Job {
     pub(super) fn watch_progress(&mut self, effects: &mut Vec<Effect>) {
         self.progress.at(self.now, self.low(), self.rules.lease);
         if !self.is_late() {
+            self.progress.turns = Turns::default();
+            return;
+        }
+        let all = self.members.len() + self.rules.tree.partitions() as usize;
+        if !self.progress.turns.take(all) {
             return;
         }
         let missing = self.missing();
@@ -156,12 +164,9 @@ impl Job {
         let (low, patience) = (self.low(), self.patience());
         let uncovered = self.uncovered_at(low);
         let late = |partition: PartitionId| {
-            let lease = self
-                .leases
-                .get(&partition)?
-                .iter()
-                .find(|l| l.covers(low))?;
-            let state = self.members.get(&lease.holder)?;
+            let held = self.leases.get(partition).iter();
+            let lease = held.clone().find(|lease| lease.covers(low))?;
+            let state = self.members.get(lease.holder)?;
             let allowance = match state.proven {
                 true => patience,
                 false => patience.times(FIRST_ALLOWANCE),
@@ -199,9 +204,11 @@ impl Job {
                 .filter(|(partition, _)| uncovered.contains(**partition))
                 .map(|(_, backup)| backup.by),
         );
-        let able = self
-            .active()
-            .filter(|member| self.members[member].reaches());
+        let reaches = |member: &Incarnation| {
+            let reach = self.members.get(*member).map(State::reach);
+            reach == Some(Reach::Full)
+        };
+        let able = self.active().filter(reaches);
         able.filter(|member| !busy.contains(member)).collect()
     }
 
@@ -253,7 +260,7 @@ impl Job {
         let uncovered = self.uncovered_at(step);
         let mut parts: BTreeMap<Incarnation, PartitionSet> = BTreeMap::new();
         for (partition, backup) in backups {
-            if uncovered.contains(*partition) && self.members.contains_key(&backup.by) {
+            if uncovered.contains(*partition) && self.members.has(backup.by) {
                 parts.entry(backup.by).or_default().insert(*partition);
             }
         }
@@ -283,7 +290,7 @@ impl Job {
         effects: &mut Vec<Effect>,
     ) {
         for node in nodes {
-            if let Some(state) = self.members.get_mut(&node.incarnation) {
+            if let Some(state) = self.members.get_mut(node.incarnation) {
                 state.proven = true;
             }
         }
@@ -297,10 +304,10 @@ impl Job {
             }
         }
         let contributed: BTreeSet<Incarnation> = nodes.iter().map(|c| c.incarnation).collect();
-        for (member, state) in &mut self.members {
-            if beaten.contains(member) {
+        for (member, state) in self.members.iter_mut() {
+            if beaten.contains(&member) {
                 state.strikes += 1;
-            } else if contributed.contains(member) {
+            } else if contributed.contains(&member) {
                 state.strikes = 0;
             }
         }
@@ -318,7 +325,6 @@ impl Job {
             "it is stuck: what it was asked for in the {STRIKES} steps up to {step} was evaluated \
              later and sooner elsewhere"
         );
-        let member = *member;
         effects.push(Effect::Tell(Fact::Fenced {
             member,
             cause: cause.clone(),

@@ -92,10 +92,7 @@ impl Job {
 
     /// Whether the member works on the step: whoever begins later ignores the question.
     fn evaluates(&self, member: Incarnation, step: Step) -> bool {
-        self.leases.values().flatten().any(|lease| {
-            let over = lease.until.is_some_and(|until| until <= step);
-            lease.holder == member && lease.from <= step && !over
-        })
+        self.leases.of(member).any(|(_, lease)| lease.covers(step))
     }
 
     fn ask(&self, partition: PartitionId, effects: &mut Vec<Effect>) {

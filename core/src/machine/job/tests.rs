@@ -5,10 +5,11 @@ mod restart;
 use super::*;
 
 mod audits;
+mod many;
 mod minimum;
 mod slow;
 
-use crate::id::{MapNumber, Timeline};
+use crate::id::{Incarnation, MapNumber, Timeline};
 use crate::layout::SliceMap;
 use crate::ledger::Record;
 use crate::machine::fleet::{Cause, Member};

@@ -161,12 +161,12 @@ fn later(number: u32) -> Incarnation {
 }
 
 fn holders(bench: &Bench) -> Vec<Option<u32>> {
-    let holder = |held: &Vec<leases::Held>| {
+    let holder = |held: &[leases::Held]| {
         let last = held.last().filter(|lease| lease.until.is_none());
         last.map(|lease| lease.holder.number)
     };
     (0..PARTITIONS)
-        .map(|p| bench.job.leases.get(&PartitionId(p)).and_then(holder))
+        .map(|p| holder(bench.job.leases.get(PartitionId(p))))
         .collect()
 }
 
