@@ -28,7 +28,7 @@ use crate::id::{
 };
 use crate::tree::{Node, PartitionSet};
 
-pub use audit::{Opinion, Question};
+pub use audit::{LEAVES, Opinion, Question};
 pub use host::{
     Backup, Branch, Duty, Holding, HostSays, HostTold, HostWelcome, Peer, ReplicaSays, SliceView,
     StoreAsks, StoreSays,

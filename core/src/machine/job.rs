@@ -293,6 +293,7 @@ impl Job {
             self.retry_at = Some(now + self.rules.retry());
             self.ask_again(now, effects);
         }
+        self.ask_audits(effects);
         self.address_orders(first, effects);
         // Release builds leave it to the simulator.
         if cfg!(debug_assertions) && self.checks.take(self.members.len()) {

@@ -132,11 +132,12 @@ impl Worker {
                 step,
                 partition,
                 digest,
-            } => self.audited(timeline, step, partition, digest, effects),
+            } => self.audited(timeline, step, partition, digest),
             Event::Terminate => self.terminate(now, effects),
             Event::Tick { samples_per_s } => self.tick(now, samples_per_s, effects),
         }
         self.advance(effects);
+        self.tell_audits(effects);
         if std::mem::take(&mut self.refused) {
             let soon = now + self.rules.retry().part(8);
             self.retry_at = self.retry_at.map(|at| at.min(soon));
@@ -210,7 +211,7 @@ impl Worker {
                 step,
                 partitions,
             } => self.back_up(timeline, step, &partitions, effects),
-            CoordinatorSays::Audit(question) => self.asked_to_audit(question, effects),
+            CoordinatorSays::Audit(questions) => self.asked_to_audit(questions, effects),
             CoordinatorSays::Drain => self.drain(now, effects),
             CoordinatorSays::Release | CoordinatorSays::Finished => {
                 effects.push(Effect::Exit(Exit::Done));
@@ -323,6 +324,7 @@ impl Worker {
     /// Nothing of another timeline or view is worth keeping.
     fn drop_assignment(&mut self, effects: &mut Vec<Effect>) {
         self.hang_up(effects);
+        self.audits.forget();
         self.release_audits(Step(u64::MAX), effects);
         self.assignment = None;
         if self.evaluation.take().is_some() {

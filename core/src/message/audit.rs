@@ -4,6 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::{PartitionId, Step, Timeline};
 
+/// Leaves that one message asks about or tells of, at most: a step has one message each way, and a
+/// long one is sent in parts.
+pub const LEAVES: usize = 1024;
+
 /// A leaf, once more: from a member that has the weights of the step still.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Question {

@@ -41,8 +41,9 @@ pub enum WorkerSays {
         /// How often this worker has evaluated the leaf; the report may be repeated.
         evaluations: u32,
     },
-    /// A leaf that is audited was evaluated, within a sum or for comparison.
-    Audited(Opinion),
+    /// Leaves that are audited were evaluated, within a sum or for comparison: those of a step at
+    /// once, at most [`LEAVES`](super::LEAVES).
+    Audited(Vec<Opinion>),
     /// One evaluation task is done.
     Evaluated {
         /// The branch of history.
@@ -117,8 +118,8 @@ pub enum CoordinatorSays {
         /// What is late.
         partitions: PartitionSet,
     },
-    /// Evaluate a leaf once more, for comparison.
-    Audit(Question),
+    /// Evaluate leaves once more, for comparison; at most [`LEAVES`](super::LEAVES).
+    Audit(Vec<Question>),
     /// An operator wants this worker to drain.
     Drain,
     /// Everything is handed over: exit 0.

@@ -12,12 +12,12 @@ use serde::{Deserialize, Serialize};
 use super::{Effect, Job};
 use crate::fact::{Fact, Touched};
 use crate::id::{Incarnation, PartitionId, Step};
-use crate::message::{CoordinatorSays, Opinion, Question};
+use crate::message::{CoordinatorSays, LEAVES, Opinion, Question};
 use crate::time::Time;
 use opinions::{Judgement, Opinions};
 
-/// Leaves under audit at once; beyond, the oldest is given up and counted.
-const OPEN_LIMIT: usize = 1 << 14;
+/// Steps whose leaves can be under audit at once; beyond, the oldest leaf is given up and counted.
+const OPEN_STEPS: usize = 64;
 
 /// Steps after which an opinion that did not come is asked for: an auditor's is a step or two later
 /// than the step, since its own work comes first.
@@ -41,6 +41,11 @@ pub struct AuditCounts {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Audits {
     open: BTreeMap<(Step, PartitionId), Leaf>,
+    /// Who audits what from the newest plan on.
+    auditors: BTreeMap<PartitionId, Incarnation>,
+    audits: BTreeMap<Incarnation, Vec<PartitionId>>,
+    /// What this event made members to be asked.
+    questions: BTreeMap<(Incarnation, Step), Vec<Question>>,
     /// Steps that a member contributed to.
     touched: BTreeMap<Incarnation, Touched>,
     pub(super) counts: AuditCounts,
@@ -71,23 +76,31 @@ enum State {
 impl Job {
     /// Who audits which partitions from now on: for each the holder of another one, spread evenly.
     pub(super) fn audits_of(&self, member: Incarnation) -> Vec<PartitionId> {
+        self.audits.audits.get(&member).cloned().unwrap_or_default()
+    }
+
+    /// Deals the audits out to those who hold something by the new plan.
+    pub(super) fn deal_audits(&mut self) {
         if self.rules.audit.rate <= 0.0 {
-            return Vec::new();
+            return;
         }
+        self.audits.auditors.clear();
+        self.audits.audits.clear();
         let standing = |held: &Vec<super::leases::Held>| held.last().map(|lease| lease.holder);
         let holders: BTreeSet<Incarnation> = self.leases.values().filter_map(standing).collect();
         let holders: Vec<Incarnation> = holders.into_iter().collect();
         let others = holders.len().saturating_sub(1);
-        let audits = self.leases.iter().filter(|(partition, held)| {
+        for (partition, held) in self.leases.iter() {
             let holder = standing(held).and_then(|holder| holders.binary_search(&holder).ok());
             let (Some(holder), false) = (holder, others == 0) else {
-                return false;
+                continue;
             };
             let place = partition.0 as usize % others;
-            let auditor = if place < holder { place } else { place + 1 };
-            holders[auditor] == member
-        });
-        audits.map(|(partition, _)| *partition).collect()
+            let auditor = holders[if place < holder { place } else { place + 1 }];
+            self.audits.auditors.insert(*partition, auditor);
+            let audits = self.audits.audits.entry(auditor).or_default();
+            audits.push(*partition);
+        }
     }
 
     /// A member's evaluation of a leaf.
@@ -131,7 +144,8 @@ impl Job {
             leaf.asked.remove(&by);
         }
         self.judge(key, effects);
-        while self.audits.open.len() > OPEN_LIMIT {
+        let most = OPEN_STEPS * self.rules.tree.partitions() as usize;
+        while self.audits.open.len() > most {
             let (_, leaf) = self.audits.open.pop_first().expect("it is over its limit");
             self.audits.counts.unaudited += u64::from(leaf.state == State::Open);
         }
@@ -139,8 +153,13 @@ impl Job {
 
     /// Whether no member has the weights of the step any more.
     fn is_past(&self, step: Step) -> bool {
-        step.0 + self.rules.audit.versions + 1 < self.low().0
-            && !self.audits.open.keys().any(|(open, _)| *open == step)
+        step.0 + self.rules.audit.versions + 1 < self.low().0 && self.open_at(step).next().is_none()
+    }
+
+    fn open_at(&self, step: Step) -> impl Iterator<Item = ((Step, PartitionId), &Leaf)> {
+        let (first, last) = (PartitionId(0), PartitionId(u32::MAX));
+        let open = self.audits.open.range((step, first)..=(step, last));
+        open.map(|(key, leaf)| (*key, leaf))
     }
 
     fn judge(&mut self, key: (Step, PartitionId), effects: &mut Vec<Effect>) {
@@ -209,19 +228,32 @@ impl Job {
         if leaf.asked.is_empty() {
             return self.give_up(key, effects);
         }
-        self.ask_for_opinions(key, effects);
+        self.ask_for_opinions(key);
     }
 
-    fn ask_for_opinions(&self, (step, partition): (Step, PartitionId), effects: &mut Vec<Effect>) {
+    fn ask_for_opinions(&mut self, (step, partition): (Step, PartitionId)) {
         let timeline = self.branch.timeline;
-        for (member, known) in &self.audits.open[&(step, partition)].asked {
+        let Audits {
+            open, questions, ..
+        } = &mut self.audits;
+        for (member, known) in &open[&(step, partition)].asked {
             let question = Question {
                 timeline,
                 step,
                 partition,
                 known: *known,
             };
-            effects.push(Effect::Say(*member, CoordinatorSays::Audit(question)));
+            questions.entry((*member, step)).or_default().push(question);
+        }
+    }
+
+    /// Asks at once what an event made members to be asked, each member of a step in one message.
+    pub(super) fn ask_audits(&mut self, effects: &mut Vec<Effect>) {
+        for ((member, _), questions) in std::mem::take(&mut self.audits.questions) {
+            for part in questions.chunks(LEAVES) {
+                let says = CoordinatorSays::Audit(part.to_vec());
+                effects.push(Effect::Say(member, says));
+            }
         }
     }
 
@@ -304,36 +336,33 @@ impl Job {
 
     /// A step is committed: what one member alone said of leaves some steps ago is not on its way
     /// any more, so that another one is asked at once.
-    pub(super) fn audits_overdue(&mut self, committed: Step, effects: &mut Vec<Effect>) {
+    pub(super) fn audits_overdue(&mut self, committed: Step) {
         let Some(before) = committed.0.checked_sub(OVERDUE_STEPS).map(Step) else {
             return;
         };
-        let first = (before, PartitionId(0));
-        let overdue = self
-            .audits
-            .open
-            .range(first..=(before, PartitionId(u32::MAX)));
+        let overdue = self.open_at(before);
         let alone = overdue.filter(|(_, leaf)| leaf.state == State::Open && leaf.asked.is_empty());
-        let alone: Vec<(Step, PartitionId)> = alone.map(|(key, _)| *key).collect();
+        let alone: Vec<(Step, PartitionId)> = alone.map(|(key, _)| key).collect();
         for key in alone {
-            self.ask_another(key, effects);
+            self.ask_another(key);
         }
     }
 
     /// Asks a member that has not spoken, if there is one; whoever audits the leaf now comes first.
-    fn ask_another(&mut self, key: (Step, PartitionId), effects: &mut Vec<Effect>) {
+    fn ask_another(&mut self, key: (Step, PartitionId)) {
         let leaf = &self.audits.open[&key];
         let silent = |member: &Incarnation| {
             leaf.opinions.count(*member) == 0 && !leaf.without.contains(member)
         };
-        let silent: Vec<Incarnation> = self.active().filter(silent).collect();
-        let auditor = silent.iter().find(|m| self.audits_of(**m).contains(&key.1));
-        let Some(other) = auditor.or_else(|| silent.first()).copied() else {
+        let able = |member: &Incarnation| self.members.accepting().contains(member);
+        let auditor = self.audits.auditors.get(&key.1).copied();
+        let auditor = auditor.filter(|auditor| able(auditor) && silent(auditor));
+        let Some(other) = auditor.or_else(|| self.active().find(silent)) else {
             return;
         };
         let leaf = self.audits.open.get_mut(&key).expect("just seen");
         leaf.asked.insert(other, 0);
-        self.ask_for_opinions(key, effects);
+        self.ask_for_opinions(key);
     }
 
     /// Asks again, asks for what did not come, and forgets what is over.
@@ -347,7 +376,7 @@ impl Job {
                 State::Over if key.0.0 < kept => drop(self.audits.open.remove(&key)),
                 State::Over => {}
                 State::Open | State::Differing if !leaf.asked.is_empty() => {
-                    self.ask_for_opinions(key, effects);
+                    self.ask_for_opinions(key);
                 }
                 State::Open if !late => {}
                 State::Open | State::Differing => self.settle_difference(key, effects),

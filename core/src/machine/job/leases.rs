@@ -141,6 +141,7 @@ impl Job {
             });
         }
         self.note_pauses();
+        self.deal_audits();
         self.generation = self.generation.next();
         if self.generation.number > 1 && moved > 0 {
             self.counters.members.reassigned += moved;

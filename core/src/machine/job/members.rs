@@ -8,7 +8,7 @@ use crate::fact::Fact;
 use crate::id::Incarnation;
 use crate::ledger::Record;
 use crate::machine::fleet::{Cause, Member};
-use crate::message::{CoordinatorSays, WorkerSays};
+use crate::message::{CoordinatorSays, LEAVES, WorkerSays};
 use crate::time::Time;
 
 impl Job {
@@ -104,7 +104,11 @@ impl Job {
                     self.take_claim(incarnation, &claim);
                 }
             }
-            WorkerSays::Audited(opinion) => self.opinion(now, incarnation, opinion, effects),
+            WorkerSays::Audited(opinions) => {
+                for opinion in opinions.into_iter().take(LEAVES) {
+                    self.opinion(now, incarnation, opinion, effects);
+                }
+            }
             WorkerSays::Drain => self.drain(incarnation, effects),
             WorkerSays::Leave => unreachable!("the fleet turns it into `Down`"),
         }

@@ -192,7 +192,7 @@ impl Job {
         };
         let contributors = first.nodes.iter().map(|sent| sent.incarnation);
         self.touch(first.step, contributors);
-        self.audits_overdue(first.step, effects);
+        self.audits_overdue(first.step);
         self.counters.samples += first.samples;
         self.counters.discarded += discarded;
         self.counters.cuts_missed += u64::from(first.cut_missed);

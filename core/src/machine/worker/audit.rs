@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Effect, Worker};
 use crate::id::{PartitionId, Step, Timeline};
-use crate::message::{Opinion, Question, WorkerSays};
+use crate::message::{LEAVES, Opinion, Question, WorkerSays};
 use crate::tree::PartitionSet;
 
 /// What this worker knows of audited leaves.
@@ -21,6 +21,15 @@ pub(super) struct Audits {
     asked: Option<Step>,
     /// Evaluations under way.
     under_way: BTreeSet<(Step, PartitionId)>,
+    /// What is to be told of a step, once nothing more of it is under way.
+    untold: BTreeMap<Step, Vec<Opinion>>,
+}
+
+impl Audits {
+    /// Nobody wants to hear of this branch any more.
+    pub(super) fn forget(&mut self) {
+        self.untold.clear();
+    }
 }
 
 impl Worker {
@@ -89,6 +98,10 @@ impl Worker {
         self.audits.kept.retain(|kept| *kept >= below);
         self.audits.made.retain(|(step, _), _| *step >= below);
         self.audits.under_way.retain(|(step, _)| *step >= below);
+        let later = self.audits.untold.split_off(&below);
+        for (_, opinions) in std::mem::replace(&mut self.audits.untold, later) {
+            say(&opinions, effects);
+        }
         effects.push(Effect::Release(below));
     }
 
@@ -99,7 +112,6 @@ impl Worker {
         step: Step,
         partition: PartitionId,
         digest: [u8; 32],
-        effects: &mut Vec<Effect>,
     ) {
         if self.timeline() != Some(timeline) || !self.audits.kept.contains(&step) {
             return;
@@ -108,48 +120,81 @@ impl Worker {
         self.audits.under_way.remove(&leaf);
         let made = self.audits.made.entry(leaf).or_insert((0, digest));
         *made = (made.0 + 1, digest);
-        let evaluations = made.0;
-        say(timeline, leaf, evaluations, Some(digest), effects);
-    }
-
-    /// Somebody's evaluations differ, or a report was lost.
-    pub(super) fn asked_to_audit(&mut self, question: Question, effects: &mut Vec<Effect>) {
-        let Question {
+        let opinion = Opinion {
             timeline,
             step,
             partition,
-            known,
-        } = question;
-        if self.timeline() != Some(timeline) {
-            return;
+            evaluations: made.0,
+            digest: Some(digest),
+        };
+        self.audits.untold.entry(step).or_default().push(opinion);
+    }
+
+    /// Tells what is known of steps of which nothing is under way any more: a step is one message,
+    /// not one a leaf.
+    pub(super) fn tell_audits(&mut self, effects: &mut Vec<Effect>) {
+        let Audits {
+            untold,
+            under_way,
+            asked,
+            ..
+        } = &mut self.audits;
+        let all = (PartitionId(0), PartitionId(u32::MAX));
+        untold.retain(|step, opinions| {
+            let own = self.computing == Some(*step);
+            let others = under_way.range((*step, all.0)..=(*step, all.1));
+            let to_come = *step == self.step && *asked != Some(*step);
+            let over = !own && !to_come && others.count() == 0;
+            if over {
+                say(opinions, effects);
+            }
+            !over
+        });
+    }
+
+    /// Somebody's evaluations differ, or a report was lost.
+    pub(super) fn asked_to_audit(&mut self, questions: Vec<Question>, effects: &mut Vec<Effect>) {
+        let mut answers = Vec::new();
+        let mut open: BTreeMap<(Timeline, Step), Vec<PartitionId>> = BTreeMap::new();
+        for question in questions.into_iter().take(LEAVES) {
+            let Question {
+                timeline,
+                step,
+                partition,
+                known,
+            } = question;
+            if self.timeline() != Some(timeline) {
+                continue;
+            }
+            let (evaluations, digest) = match self.audits.made.get(&(step, partition)) {
+                Some((evaluations, digest)) if *evaluations > known => {
+                    (*evaluations, Some(*digest))
+                }
+                Some(_) | None if self.audits.kept.contains(&step) => {
+                    open.entry((timeline, step)).or_default().push(partition);
+                    continue;
+                }
+                // Its weights are still to come: it is asked again.
+                Some(_) | None if step >= self.step => continue,
+                Some(_) | None => (known, None),
+            };
+            answers.push(Opinion {
+                timeline,
+                step,
+                partition,
+                evaluations,
+                digest,
+            });
         }
-        let leaf = (step, partition);
-        match self.audits.made.get(&leaf).copied() {
-            Some((evaluations, digest)) if evaluations > known => {
-                say(timeline, leaf, evaluations, Some(digest), effects);
-            }
-            Some(_) | None if self.audits.kept.contains(&step) => {
-                self.evaluate_leaves(timeline, step, vec![partition], effects);
-            }
-            // Its weights are still to come: it is asked again.
-            Some(_) | None if step >= self.step => {}
-            Some(_) | None => say(timeline, leaf, known, None, effects),
+        say(&answers, effects);
+        for ((timeline, step), leaves) in open {
+            self.evaluate_leaves(timeline, step, leaves, effects);
         }
     }
 }
 
-fn say(
-    timeline: Timeline,
-    (step, partition): (Step, PartitionId),
-    evaluations: u32,
-    digest: Option<[u8; 32]>,
-    effects: &mut Vec<Effect>,
-) {
-    effects.push(Effect::Say(WorkerSays::Audited(Opinion {
-        timeline,
-        step,
-        partition,
-        evaluations,
-        digest,
-    })));
+fn say(opinions: &[Opinion], effects: &mut Vec<Effect>) {
+    for part in opinions.chunks(LEAVES) {
+        effects.push(Effect::Say(WorkerSays::Audited(part.to_vec())));
+    }
 }

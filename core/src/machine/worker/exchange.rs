@@ -247,7 +247,7 @@ impl Worker {
         // Also of a step that is over: the sum came too late, the opinion did not.
         if computed.non_finite.is_empty() {
             for (partition, digest) in &computed.audited {
-                self.audited(timeline, step, *partition, *digest, effects);
+                self.audited(timeline, step, *partition, *digest);
             }
         }
         if self.timeline() != Some(timeline) || step != self.step {

@@ -36,13 +36,13 @@ impl Bench {
     ) -> Vec<Effect> {
         self.said(
             number,
-            WorkerSays::Audited(Opinion {
+            WorkerSays::Audited(vec![Opinion {
                 timeline: timeline(),
                 step: Step(step),
                 partition: LEAF,
                 evaluations,
                 digest: byte.map(|byte| [byte; 32]),
-            }),
+            }]),
         )
     }
 
@@ -59,7 +59,7 @@ fn ask(number: u32, known: u32) -> Effect {
         partition: LEAF,
         known,
     };
-    Effect::Say(worker(number), CoordinatorSays::Audit(question))
+    Effect::Say(worker(number), CoordinatorSays::Audit(vec![question]))
 }
 
 /// What of the effects is about audits.
@@ -216,6 +216,27 @@ fn an_opinion_that_does_not_come_is_asked_for_steps_later_not_by_the_clock() {
     assert_eq!(effects, [ask(auditor.unwrap_or(2), 0)]);
     bench.committed(0, 4);
     assert_eq!(about(bench.committed(1, 4)), [], "once");
+}
+
+#[test]
+fn a_member_is_asked_about_all_leaves_of_a_step_at_once() {
+    let mut bench = audited(2);
+    let opinion = |partition| Opinion {
+        timeline: timeline(),
+        step: Step(0),
+        partition: PartitionId(partition),
+        evaluations: 1,
+        digest: Some([7; 32]),
+    };
+    bench.said(1, WorkerSays::Audited((0..3).map(opinion).collect()));
+    let question = |partition| Question {
+        timeline: timeline(),
+        step: Step(0),
+        partition: PartitionId(partition),
+        known: 0,
+    };
+    let questions = CoordinatorSays::Audit((0..3).map(question).collect());
+    assert_eq!(about(bench.after(500)), [Effect::Say(worker(2), questions)]);
 }
 
 #[test]

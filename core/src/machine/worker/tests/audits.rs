@@ -17,14 +17,20 @@ fn auditor() -> Bench {
     bench
 }
 
-fn opinion(step: u64, partition: u32, evaluations: u32, byte: Option<u8>) -> Effect {
-    Effect::Say(WorkerSays::Audited(Opinion {
+/// One message about leaves of a step: each with its evaluations and their digest.
+fn told(step: u64, leaves: &[(u32, u32, Option<u8>)]) -> Effect {
+    let opinion = |(partition, evaluations, byte): &(u32, u32, Option<u8>)| Opinion {
         timeline: timeline(),
         step: Step(step),
-        partition: PartitionId(partition),
-        evaluations,
+        partition: PartitionId(*partition),
+        evaluations: *evaluations,
         digest: byte.map(|byte| [byte; 32]),
-    }))
+    };
+    Effect::Say(WorkerSays::Audited(leaves.iter().map(opinion).collect()))
+}
+
+fn opinion(step: u64, partition: u32, evaluations: u32, byte: Option<u8>) -> Effect {
+    told(step, &[(partition, evaluations, byte)])
 }
 
 fn audit(step: u64, partition: u32) -> Effect {
@@ -56,12 +62,27 @@ impl Bench {
     }
 
     fn asked(&mut self, step: u64, partition: u32, known: u32) -> Vec<Effect> {
-        self.event(Event::Told(CoordinatorSays::Audit(Question {
+        self.event(Event::Told(CoordinatorSays::Audit(vec![Question {
             timeline: timeline(),
             step: Step(step),
             partition: PartitionId(partition),
             known,
-        })))
+        }])))
+    }
+
+    /// Its own sum of a step, all that it was asked for.
+    fn summed(&mut self, step: u64, audited: &[(u32, u8)]) -> Vec<Effect> {
+        let audited = audited.iter();
+        let computed = Computed {
+            audited: audited.map(|(p, b)| (PartitionId(*p), [*b; 32])).collect(),
+            ..computed(1, 0, 1)
+        };
+        self.event(Event::Computed {
+            timeline: timeline(),
+            step: Step(step),
+            computed,
+            last: true,
+        })
     }
 }
 
@@ -77,27 +98,27 @@ fn what_it_audits_is_asked_for_after_its_own_work_on_kept_weights() {
     // The step goes on without waiting, and the answer still counts.
     bench.both_weights(1);
     assert_eq!(bench.worker.open_step(), Some(Step(1)));
+    bench.summed(0, &[]);
     assert_eq!(bench.evaluated(0, 2, 7), [opinion(0, 2, 1, Some(7))]);
 }
 
 #[test]
-fn its_own_leaves_are_reported_as_they_went_into_the_sum() {
+fn a_step_is_told_in_one_message_once_nothing_of_it_is_under_way() {
+    let all = [(0, 1, Some(5)), (1, 1, Some(6)), (2, 1, Some(7))];
     let mut bench = auditor();
     bench.both_weights(0);
-    let sum = Computed {
-        audited: vec![(PartitionId(0), [5; 32]), (PartitionId(1), [6; 32])],
-        ..computed(1, 0, 1)
+    let said = |effects: Vec<Effect>| {
+        let says = |effect: &Effect| matches!(effect, Effect::Say(WorkerSays::Audited(_)));
+        effects.into_iter().filter(says).collect::<Vec<_>>()
     };
-    let effects = bench.event(Event::Computed {
-        timeline: timeline(),
-        step: Step(0),
-        computed: sum,
-        last: true,
-    });
-    assert_eq!(
-        effects[..2],
-        [opinion(0, 0, 1, Some(5)), opinion(0, 1, 1, Some(6))]
-    );
+    assert_eq!(said(bench.summed(0, &[(0, 5), (1, 6)])), [], "2 is to come");
+    assert_eq!(bench.evaluated(0, 2, 7), [told(0, &all)]);
+    let mut bench = auditor();
+    bench.both_weights(0);
+    assert_eq!(bench.evaluated(0, 2, 7), [], "its own are to come");
+    let other_order = [all[2], all[0], all[1]];
+    let effects = bench.summed(0, &[(0, 5), (1, 6)]);
+    assert_eq!(said(effects), [told(0, &other_order)]);
 }
 
 #[test]
@@ -106,24 +127,35 @@ fn a_leaf_of_a_step_that_is_over_is_reported_too() {
     bench.both_weights(0);
     bench.both_weights(1);
     assert_eq!(bench.worker.open_step(), Some(Step(1)));
-    let late = Computed {
-        audited: vec![(PartitionId(0), [5; 32])],
-        ..computed(1, 0, 1)
-    };
-    let tensor = late.tensor;
-    let effects = bench.event(Event::Computed {
-        timeline: timeline(),
-        step: Step(0),
-        computed: late,
-        last: false,
-    });
-    assert_eq!(effects, [opinion(0, 0, 1, Some(5)), Effect::Free(tensor)]);
+    bench.evaluated(0, 2, 7);
+    let effects = bench.summed(0, &[(0, 5)]);
+    let both = told(0, &[(2, 1, Some(7)), (0, 1, Some(5))]);
+    assert_eq!(
+        effects.iter().filter(|e| **e == both).count(),
+        1,
+        "{effects:?}"
+    );
+}
+
+#[test]
+fn what_is_late_is_told_before_the_weights_are_let_go() {
+    let mut bench = auditor();
+    bench.both_weights(0);
+    bench.summed(0, &[(0, 5), (1, 6)]);
+    bench.both_weights(1);
+    let effects = bench.both_weights(2);
+    let told = place(&effects, &told(0, &[(0, 1, Some(5)), (1, 1, Some(6))]));
+    assert!(
+        told < place(&effects, &Effect::Release(Step(1))),
+        "{effects:?}"
+    );
 }
 
 #[test]
 fn a_question_is_answered_from_memory_anew_or_with_gone() {
     let mut bench = auditor();
     bench.both_weights(0);
+    bench.summed(0, &[]);
     bench.evaluated(0, 2, 7);
     assert_eq!(bench.asked(0, 2, 0), [opinion(0, 2, 1, Some(7))], "known");
     assert_eq!(bench.asked(0, 2, 1), [audit(0, 2)], "once more");
@@ -131,12 +163,7 @@ fn a_question_is_answered_from_memory_anew_or_with_gone() {
     assert_eq!(bench.evaluated(0, 2, 8), [opinion(0, 2, 2, Some(8))]);
     assert_eq!(bench.asked(0, 3, 0), [audit(0, 3)], "a third opinion");
     bench.both_weights(1);
-    bench.event(Event::Computed {
-        timeline: timeline(),
-        step: Step(0),
-        computed: computed(1, 0, 1),
-        last: true,
-    });
+    bench.summed(1, &[]);
     let effects = bench.both_weights(2);
     place(&effects, &Effect::Release(Step(1)));
     assert_eq!(bench.asked(0, 2, 2), [opinion(0, 2, 2, None)], "gone");
