@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
+use resilin_core::job::Bits;
 use resilin_core::layout::SliceMap;
 use resilin_core::ledger::Members;
 use resilin_core::machine::Rules;
@@ -226,6 +227,7 @@ fn rules() -> Rules {
         sampling: Sampling::new(1 << 20, MEMBERS, 1, Shuffle::Global, 1),
         tree: Tree::new(MEMBERS),
         slices: SliceMap::new(1, 1),
+        bits: Bits::On,
         votes: VoteRules {
             clip_norm: None,
             non_finite: resilin_core::job::NonFinite::Skip,
@@ -261,7 +263,6 @@ fn settings() -> Settings {
         recorded: Step(0),
         chain: BTreeMap::new(),
         superseded: BTreeMap::new(),
-        bits: true,
         metrics: BTreeMap::new(),
         data: "rows".into(),
         workers: MEMBERS,

@@ -37,6 +37,7 @@ impl Task {
             sampling: self.sampling,
             tree: self.tree,
             slices: self.slices(shards),
+            bits: job.run.bits,
             votes: VoteRules {
                 clip_norm: job.run.clip_norm,
                 non_finite: job.run.non_finite,

@@ -6,7 +6,6 @@ use std::sync::{Arc, OnceLock};
 
 use actix::{Actor, Arbiter};
 use resilin_checkpoint::StateDir;
-use resilin_core::job::Bits;
 use resilin_core::machine::job::{Command, HostSettings, Outcome, Settings};
 use resilin_core::message::SliceView;
 use resilin_core::{SliceId, View};
@@ -128,7 +127,6 @@ fn start(opening: Opening, views: Vec<SliceView>) -> Result<Started, Exit> {
         recorded,
         chain,
         superseded,
-        bits: task.job.run.bits == Bits::On,
         metrics,
         data: hex(&task.data_digest()),
         workers: task.job.cluster.workers,

@@ -192,7 +192,6 @@ impl Sim<'_> {
             recorded: lineage.recorded,
             chain: lineage.chain.clone(),
             superseded: lineage.superseded.clone(),
-            bits: true,
             metrics: found.metrics.clone(),
             data: hex(&self.oracle.task.data_digest()),
             workers: 100,

@@ -65,8 +65,6 @@ pub struct Settings {
     pub chain: BTreeMap<Step, [u8; 32]>,
     /// Chain lines after `base` of superseded branches, to be made again (PROTOCOL 2).
     pub superseded: BTreeMap<Step, [u8; 32]>,
-    /// Whether a chain line that differs halts the run.
-    pub bits: bool,
     /// Versions scored before.
     pub metrics: BTreeMap<Step, Metrics>,
     /// Digest of the data manifests; a worker with another is refused.

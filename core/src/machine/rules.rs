@@ -1,6 +1,7 @@
 //! What every machine of a run knows from the start.
 
 use crate::id::{RunId, Step};
+use crate::job::Bits;
 use crate::layout::SliceMap;
 use crate::machine::audit::AuditRules;
 use crate::sampling::Sampling;
@@ -21,6 +22,8 @@ pub struct Rules {
     pub slices: SliceMap,
     /// What decisions depend on.
     pub votes: VoteRules,
+    /// Whether the same evaluation has the same bits, wherever and whenever it is made.
+    pub bits: Bits,
     /// Versions that are multiples of this, and the last, are scored on the test rows; `None`
     /// without test rows.
     pub evaluate_every: Option<u64>,

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use resilin_core::job::Bits;
 use resilin_core::machine::Rules;
 use resilin_core::tree::Node;
 use resilin_core::vote::{Action, Flags, Vote, decide};
@@ -72,11 +73,16 @@ impl Values {
     }
 }
 
-/// The serial run. Which steps were withheld is the world's doing, so it is told.
+/// The serial run; without the promise of bits whatever the first replica made. Which steps were
+/// withheld is the world's doing, so it is told.
 pub(super) struct Oracle {
     rules: Rules,
     versions: Vec<Vec<Values>>,
     actions: BTreeMap<Step, Action>,
+    /// What the first replica that applied a step made of it, where bits are not promised.
+    made: BTreeMap<(SliceId, Step), Values>,
+    /// What was told of each root, to whoever counted on it.
+    told: BTreeMap<(SliceId, Step), Vec<f64>>,
     /// Steps that a slice was ordered to withhold.
     pub(super) withheld: BTreeSet<Step>,
 }
@@ -88,24 +94,61 @@ impl Oracle {
             rules,
             versions: vec![initial],
             actions: BTreeMap::new(),
+            made: BTreeMap::new(),
+            told: BTreeMap::new(),
             withheld: BTreeSet::new(),
         }
     }
 
     pub(super) fn values(&self, slice: SliceId, step: Step) -> Values {
-        self.versions[step.0 as usize][usize::from(slice.0)]
+        match self.rules.bits {
+            Bits::On => self.versions[step.0 as usize][usize::from(slice.0)],
+            Bits::Off if step == Step(0) => Values::initial(slice),
+            Bits::Off => self.made[&(slice, step)],
+        }
     }
 
-    /// What is right after the step, which some slice applied in this way.
+    /// A vote leaves a slice: whoever hears it twice hears the same.
+    pub(super) fn votes(&mut self, vote: &Vote) -> Result<(), String> {
+        let (slice, step) = (vote.slice, vote.step);
+        let told = self.told.entry((slice, step));
+        let told = told.or_insert_with(|| vote.squares.clone());
+        if *told != vote.squares {
+            return Err(format!(
+                "slice {slice} votes twice for step {step}, and not the same"
+            ));
+        }
+        Ok(())
+    }
+
+    /// What was applied is what the others were told of.
+    fn is_told(&self, slice: SliceId, step: Step, root: Option<u64>) -> Result<(), String> {
+        let (Some(told), Some(root)) = (self.told.get(&(slice, step)), root) else {
+            return Ok(());
+        };
+        if !told.is_empty() && stats(root, slice).0 != *told {
+            return Err(format!(
+                "slice {slice} applies another root at step {step} than it voted for"
+            ));
+        }
+        Ok(())
+    }
+
+    /// What is right after the step, which some slice applied in this way and made this of.
     pub(super) fn applied(
         &mut self,
         slice: SliceId,
-        step: Step,
-        action: Action,
+        (step, action): (Step, Action),
+        (root, made): (Option<u64>, Values),
     ) -> Result<Values, String> {
+        self.is_told(slice, step, root)?;
         let known = *self.actions.entry(step).or_insert(action);
         if known != action {
             return Err(format!("step {step} is {known:?} and {action:?}"));
+        }
+        if self.rules.bits == Bits::Off {
+            let first = self.made.entry((slice, step.next()));
+            return Ok(*first.or_insert(made));
         }
         if self.versions.len() == step.0 as usize + 1 {
             self.advance(step, action)?;

@@ -14,7 +14,7 @@ use std::ops::Range;
 use coordinator::Counts;
 use plant::Plant;
 use resilin_core::RunId;
-use resilin_core::job::NonFinite;
+use resilin_core::job::{Bits, NonFinite};
 use resilin_core::layout::SliceMap;
 use resilin_core::machine::Rules;
 use resilin_core::sampling::{Sampling, Shuffle};
@@ -34,6 +34,7 @@ fn rules() -> Rules {
         sampling: Sampling::new(40, 4, 2, Shuffle::Global, 1),
         tree: Tree::new(4),
         slices: SliceMap::new(3, arithmetic::SLICES),
+        bits: Bits::On,
         votes: VoteRules {
             clip_norm: Some(1_000.0),
             non_finite: NonFinite::Skip,
@@ -49,8 +50,9 @@ fn rules() -> Rules {
     }
 }
 
-fn run(seed: u64, plant: Plant) -> Result<Counts, String> {
-    let mut world = World::new(rules(), seed, plant);
+fn run(seed: u64, plant: Plant, bits: Bits) -> Result<Counts, String> {
+    let rules = Rules { bits, ..rules() };
+    let mut world = World::new(rules, seed, plant);
     world.traced = from_environment("TRACE").is_some();
     world.start()?;
     while !world.coordinator.is_complete(&world.rules) {
@@ -64,8 +66,8 @@ fn run(seed: u64, plant: Plant) -> Result<Counts, String> {
 }
 
 /// A panic of a machine counts as what was wrong.
-fn outcome(seed: u64, plant: Plant) -> Result<Counts, String> {
-    let caught = std::panic::catch_unwind(|| run(seed, plant));
+fn outcome(seed: u64, plant: Plant, bits: Bits) -> Result<Counts, String> {
+    let caught = std::panic::catch_unwind(|| run(seed, plant, bits));
     caught.unwrap_or_else(|_| Err("a machine panicked".into()))
 }
 
@@ -77,11 +79,20 @@ fn from_environment(name: &str) -> Option<String> {
 
 #[test]
 fn every_version_of_every_replica_has_the_bits_of_a_serial_run() {
+    all_keep(Bits::On, "every_version");
+}
+
+#[test]
+fn what_a_slice_applies_is_what_it_voted_for_where_evaluations_differ() {
+    all_keep(Bits::Off, "what_a_slice");
+}
+
+fn all_keep(bits: Bits, test: &str) {
     let only = from_environment("SEED").map(|seed| seed.parse().expect("SEED is a number"));
     let seeds = only.map_or(SEEDS, |seed: u64| seed..seed + 1);
     let mut all = Counts::default();
     for seed in seeds {
-        match outcome(seed, Plant::None) {
+        match outcome(seed, Plant::None, bits) {
             Ok(counts) => {
                 all.promoted += counts.promoted;
                 all.synced += counts.synced;
@@ -91,7 +102,7 @@ fn every_version_of_every_replica_has_the_bits_of_a_serial_run() {
             }
             Err(error) => panic!(
                 "seed {seed}: {error}\nreplay: SEED={seed} TRACE=1 cargo test -p resilin-core \
-                 --test replicas every_version -- --nocapture"
+                 --test replicas {test} -- --nocapture"
             ),
         }
     }
@@ -111,25 +122,30 @@ fn every_version_of_every_replica_has_the_bits_of_a_serial_run() {
     }
 }
 
-fn caught(plant: Plant) {
+fn caught(plant: Plant, bits: Bits) {
     let found = SEEDS
         .into_iter()
-        .find_map(|seed| Some((seed, outcome(seed, plant).err()?)));
+        .find_map(|seed| Some((seed, outcome(seed, plant, bits).err()?)));
     let (seed, error) = found.unwrap_or_else(|| panic!("{plant:?} is not noticed in {SEEDS:?}"));
     println!("{plant:?}: seed {seed}: {error}");
 }
 
 #[test]
 fn a_version_published_before_the_backup_has_it_is_noticed() {
-    caught(Plant::PublishEarly);
+    caught(Plant::PublishEarly, Bits::On);
 }
 
 #[test]
 fn a_vote_that_the_backup_does_not_stand_by_is_noticed() {
-    caught(Plant::VoteUnpledged);
+    caught(Plant::VoteUnpledged, Bits::On);
 }
 
 #[test]
 fn promoting_a_backup_that_is_not_in_sync_is_noticed() {
-    caught(Plant::PromoteUnsynced);
+    caught(Plant::PromoteUnsynced, Bits::On);
+}
+
+#[test]
+fn a_vote_whose_root_the_backup_lacks_is_noticed_where_evaluations_differ() {
+    caught(Plant::PledgeWithoutRoot, Bits::Off);
 }

@@ -61,7 +61,16 @@ impl World {
             return Ok(());
         };
         match parcel {
-            Parcel::Says(says) => self.event(to, Event::Replica(says)),
+            Parcel::Says(says) => {
+                if self.plant == Plant::PledgeWithoutRoot
+                    && let ReplicaSays::Pledge { view, vote, .. } = &says
+                {
+                    let (view, step) = (*view, vote.step);
+                    let pledged = Event::Replica(ReplicaSays::Pledged { view, step });
+                    self.send(Happening::Shard(from, pledged));
+                }
+                self.event(to, Event::Replica(says))
+            }
             Parcel::Root(view, step, root) => {
                 let tensor = replica.hold(root);
                 self.event(to, Event::Root { view, step, tensor })

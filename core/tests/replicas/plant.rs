@@ -8,6 +8,8 @@ pub(super) enum Plant {
     PublishEarly,
     /// A vote is sent before the backup stands by it.
     VoteUnpledged,
+    /// A vote is sent when the backup has it, but not its root.
+    PledgeWithoutRoot,
     /// A backup is promoted that is not in sync.
     PromoteUnsynced,
 }

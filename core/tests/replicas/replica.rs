@@ -113,7 +113,8 @@ impl Replica {
         self.combined = Some((step, root));
     }
 
-    pub(super) fn apply(&mut self, step: Step, action: Action) {
+    /// Applies the open step; the root that it did so with.
+    pub(super) fn apply(&mut self, step: Step, action: Action) -> Option<u64> {
         assert_eq!(step, self.step, "only the open step is applied");
         let combined = self.combined.take().filter(|(of, _)| *of == step);
         let root = combined.map(|(_, root)| root);
@@ -121,6 +122,7 @@ impl Replica {
         self.step = step.next();
         self.versions.insert(self.step, self.values.weights);
         self.versions.retain(|version, _| *version >= step);
+        root
     }
 
     /// The root of a step, unless it was dropped while the wish to send it was queued.

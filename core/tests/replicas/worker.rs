@@ -72,6 +72,7 @@ impl Worker {
         rules: &Rules,
         slice: SliceId,
         apart: bool,
+        noise: u64,
     ) -> Vec<(Push, u64)> {
         let Some(here) = self.here.get(&self.step) else {
             return Vec::new();
@@ -83,7 +84,8 @@ impl Worker {
         let with_samples = rules.sampling.with_samples(self.step);
         let leaf = |node: Node| {
             let sampled = node.level == 0 && with_samples.contains(PartitionId(node.index));
-            sampled.then(|| contribution(&weights, self.step, node.index, slice))
+            let value = || contribution(&weights, self.step, node.index, slice) ^ noise;
+            sampled.then(value)
         };
         let nodes = match self.node.children().filter(|_| apart) {
             Some((left, right)) => vec![left, right],

@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use resilin_core::job::Bits;
 use resilin_core::machine::Rules;
 use resilin_core::machine::shard::{Assigned, Effect, Event, Origin, Push, Shard};
-use resilin_core::message::{ReplicaSays, ShardReport, ShardSays, Use, WorkerAsks};
+use resilin_core::message::{ReplicaSays, ShardReport, ShardSays, SliceSays, Use, WorkerAsks};
 use resilin_core::random::{Key, Purpose, Stream};
 use resilin_core::time::Time;
 use resilin_core::{MapNumber, SliceId, Step, Timeline, View};
@@ -96,6 +97,14 @@ impl World {
         self.sequence += 1;
         self.queue
             .insert((self.now + wait, self.sequence), happening);
+    }
+
+    /// What an evaluation has of its own, where bits are not promised.
+    fn noise(&mut self) -> u64 {
+        match self.rules.bits {
+            Bits::On => 0,
+            Bits::Off => u64::from(self.draw(1 << 20)),
+        }
     }
 
     /// Sends through the weather.
@@ -274,7 +283,12 @@ impl World {
                 let wait = 1_000 + u64::from(self.draw(40_000));
                 self.after(wait, Happening::CutOver(slice, step));
             }
-            Effect::Tell(to, says) => self.tell(to, says),
+            Effect::Tell(to, says) => {
+                if let SliceSays::Vote(vote) = &says {
+                    self.oracle.votes(vote)?;
+                }
+                self.tell(to, says);
+            }
             Effect::Report(report) => self.send(Happening::Report(report)),
             Effect::Mirror(says) => self.mirror(id, says),
             Effect::SendRoot(step) => self.queue_work(id, Work::SendRoot(step)),
@@ -320,9 +334,10 @@ impl World {
                 Ok(())
             }
             Work::Apply(step, action) => {
-                replica.apply(step, action);
+                let root = replica.apply(step, action);
                 let values = replica.values;
-                if self.oracle.applied(slice, step, action)? != values {
+                let right = self.oracle.applied(slice, (step, action), (root, values))?;
+                if right != values {
                     return Err(format!("bits of slice {slice} after step {step}"));
                 }
                 let mut digest = [0; 32];
@@ -360,13 +375,14 @@ impl World {
             let (number_of_view, earlier) = (view.number, view.earlier.filter(|_| stale));
             let to = earlier.unwrap_or(view.primary);
             let apart = self.odds(50);
+            let noise = self.noise();
             let worker = &mut self.workers[number];
             let link = worker.link;
             let new = worker.linked.insert(to);
             let lacks = worker
                 .lacks(slice)
                 .filter(|step| *step <= self.rules.last());
-            let pushes = worker.contributions(&self.rules, slice, apart);
+            let pushes = worker.contributions(&self.rules, slice, apart, noise);
             if new {
                 self.after(0, Happening::Shard(to, Event::LinkUp(link)));
             }

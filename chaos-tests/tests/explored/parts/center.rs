@@ -53,7 +53,6 @@ impl Center {
             recorded: Step(0),
             chain: BTreeMap::new(),
             superseded: BTreeMap::new(),
-            bits: true,
             metrics: BTreeMap::new(),
             data: ROWS.into(),
             workers: 2,

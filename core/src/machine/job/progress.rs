@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::{Effect, Job, SliceState};
 use crate::fact::Fact;
 use crate::id::{SliceId, Step, Timeline};
+use crate::job::Bits;
 use crate::ledger::{Part, Record, marks};
 use crate::machine::saver;
 use crate::message::{ShardOrder, ShardReport, StepRecord};
@@ -236,7 +237,7 @@ impl Job {
             return;
         }
         let step = Step(version.0 - 1);
-        if !self.settings.bits {
+        if self.rules.bits == Bits::Off {
             return effects.push(Effect::Tell(Fact::ReplayDiffers { step }));
         }
         let cause = format!(

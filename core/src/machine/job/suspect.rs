@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use super::{Effect, Job};
 use crate::fact::Fact;
 use crate::id::{Incarnation, PartitionId, Step};
+use crate::job::Bits;
 use crate::message::{CoordinatorSays, ShardOrder};
 
 /// One evaluation of a leaf that was not finite.
@@ -58,7 +59,7 @@ impl Job {
         }
         let first = suspect.found;
         // Without the promise of bits two evaluations need not be the same (PROTOCOL 16).
-        if first.digest == found.digest || !self.settings.bits {
+        if first.digest == found.digest || self.rules.bits == Bits::Off {
             suspect.confirmed = true;
             effects.push(Effect::Tell(Fact::NonFinite { step, partition }));
             effects.push(Effect::Order(ShardOrder::Withhold { step }));

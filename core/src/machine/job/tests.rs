@@ -10,6 +10,7 @@ mod minimum;
 mod slow;
 
 use crate::id::{Incarnation, MapNumber, Timeline};
+use crate::job::Bits;
 use crate::layout::SliceMap;
 use crate::ledger::Record;
 use crate::machine::fleet::{Cause, Member};
@@ -29,6 +30,7 @@ fn rules() -> Rules {
         sampling: Sampling::new(40, PARTITIONS, 5, Shuffle::Global, 1),
         tree: Tree::new(PARTITIONS),
         slices: SliceMap::new(4, 2),
+        bits: Bits::On,
         votes: VoteRules {
             clip_norm: None,
             non_finite: crate::job::NonFinite::Skip,
@@ -59,7 +61,6 @@ fn settings() -> Settings {
         recorded: Step(0),
         chain: BTreeMap::new(),
         superseded: BTreeMap::new(),
-        bits: true,
         metrics: BTreeMap::new(),
         data: "rows".into(),
         workers: 2,
@@ -419,9 +420,9 @@ fn a_replay_that_differs_halts_the_run() {
 fn a_replay_that_differs_is_noted_where_bits_are_not_promised() {
     let mut bench = Bench::new(Settings {
         superseded: BTreeMap::from([(Step(1), [9; 32])]),
-        bits: false,
         ..settings()
     });
+    bench.job.rules.bits = Bits::Off;
     bench.committed(0, 0);
     let effects = bench.committed(1, 0);
     assert!(effects.contains(&Effect::Tell(Fact::ReplayDiffers { step: Step(0) })));
@@ -763,10 +764,8 @@ fn members_do_not_accuse_each_other_by_repeating_themselves() {
 
 #[test]
 fn two_evaluations_are_enough_where_bits_are_not_promised() {
-    let mut bench = Bench::new(Settings {
-        bits: false,
-        ..settings()
-    });
+    let mut bench = Bench::new(settings());
+    bench.job.rules.bits = Bits::Off;
     bench.join(1);
     let (timeline, step, partition) = (timeline(), Step(0), PartitionId(3));
     let report = |digest, evaluations| WorkerSays::NonFinite {

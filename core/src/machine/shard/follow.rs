@@ -7,6 +7,7 @@ use super::record::{Pledge, Summed};
 use super::view::Left;
 use super::{Effect, Follower, Phase, RECORDS, Role, Shard};
 use crate::id::{SliceId, Step, Tensor, View};
+use crate::job::Bits;
 use crate::message::ReplicaSays;
 use crate::vote::{Action, Decision, Flags, Vote, decide};
 
@@ -88,7 +89,7 @@ impl Shard {
     }
 
     fn keep_pledge(&mut self, pledge: Pledge, effects: &mut Vec<Effect>) {
-        let (step, version, view) = (pledge.vote.step, self.step, self.origin.view);
+        let (step, version) = (pledge.vote.step, self.step);
         let own = pledge.vote.slice == self.slice();
         let Some(backup) = self.backup() else {
             return;
@@ -100,10 +101,26 @@ impl Shard {
                 .or_default()
                 .pledge
                 .get_or_insert(pledge);
-            effects.push(Effect::Mirror(ReplicaSays::Pledged { view, step }));
+            self.stand_by(step, effects);
             self.follow(effects);
         } else {
             self.acknowledge_again(step, effects);
+        }
+    }
+
+    /// Acknowledges a pledge. Another evaluation of the step gives the same root only where bits are
+    /// promised: elsewhere the root is a part of the pledge (PROTOCOL 12).
+    fn stand_by(&self, step: Step, effects: &mut Vec<Effect>) {
+        let Role::Backup(backup) = &self.role else {
+            return;
+        };
+        let stands = |kept: &Kept| match self.rules.bits {
+            Bits::On => kept.pledge.is_some(),
+            Bits::Off => !kept.lacks_a_part(),
+        };
+        if backup.kept.get(&step).is_some_and(stands) {
+            let view = self.origin.view;
+            effects.push(Effect::Mirror(ReplicaSays::Pledged { view, step }));
         }
     }
 
@@ -137,6 +154,9 @@ impl Shard {
             let kept = backup.kept.entry(step).or_default();
             if kept.root.is_none() {
                 kept.root = Some(tensor);
+                if self.rules.bits == Bits::Off {
+                    self.stand_by(step, effects);
+                }
                 return self.follow(effects);
             }
         }

@@ -349,3 +349,46 @@ fn frames_of_views_before_the_promotion_are_superseded_and_later_ones_are_not() 
     assert_eq!(verdict(&mut bench, 2), Some(Verdict::Covered));
     assert_eq!(verdict(&mut bench, 3), Some(Verdict::Stored));
 }
+
+/// A backup of a run whose evaluations are not the same twice.
+fn unlike() -> Bench {
+    let mut bench = backup();
+    bench.shard.rules.bits = crate::job::Bits::Off;
+    bench
+}
+
+#[test]
+fn where_evaluations_differ_a_pledge_is_acknowledged_with_its_root() {
+    let own = vote(0, 0, Flags::default());
+    let mut bench = unlike();
+    assert_eq!(
+        says(&bench.pledge(own.clone())),
+        vec![],
+        "the root is to come"
+    );
+    assert_eq!(says(&bench.event(root(0))), vec![pledged(0)]);
+    assert_eq!(says(&bench.pledge(own.clone())), vec![pledged(0)], "again");
+    let mut bench = unlike();
+    assert_eq!(says(&bench.event(root(0))), vec![], "the pledge is to come");
+    assert_eq!(says(&bench.pledge(own)), vec![pledged(0)]);
+    // A withheld step has no root to wait for.
+    let withheld = Flags {
+        withheld: true,
+        ..Flags::default()
+    };
+    let mut bench = unlike();
+    let effects = bench.pledge(vote(0, 0, withheld));
+    assert_eq!(says(&effects), vec![pledged(0)]);
+}
+
+#[test]
+fn where_evaluations_differ_a_vote_without_its_root_is_forgotten_with_the_primary() {
+    let own = vote(0, 0, Flags::default());
+    for (bits, promised) in [(crate::job::Bits::On, true), (crate::job::Bits::Off, false)] {
+        let mut bench = backup();
+        bench.shard.rules.bits = bits;
+        bench.pledge(own.clone());
+        bench.event(promotion());
+        assert_eq!(bench.shard.promised.is_some(), promised, "{bits:?}");
+    }
+}

@@ -16,6 +16,7 @@ pub(super) fn rules(slices: u16) -> Rules {
         sampling: Sampling::new(40, 4, 2, Shuffle::Global, 1),
         tree: Tree::new(4),
         slices: SliceMap::new(4, slices),
+        bits: crate::job::Bits::On,
         votes: VoteRules {
             clip_norm: None,
             non_finite: crate::job::NonFinite::Halt,

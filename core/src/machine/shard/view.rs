@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::record::Pledge;
 use super::{Assigned, Effect, Follower, Mirror, Phase, Role, Shard};
 use crate::id::{SliceId, Step, Tensor, View};
+use crate::job::Bits;
 use crate::message::ReplicaSays;
 use crate::vote::{Vote, decide};
 
@@ -125,7 +126,9 @@ impl Shard {
             (Some(pledge), None) if !pledge.has_root() => self.send_vote(pledge.vote, effects),
             (pledge, root) => {
                 effects.extend(root.map(Effect::Free));
-                self.promised = pledge.map(|pledge| pledge.vote).or(own);
+                // Of another root it would not be the vote, and without its root nobody heard it.
+                let promised = pledge.map(|pledge| pledge.vote).or(own);
+                self.promised = promised.filter(|_| self.rules.bits == Bits::On);
             }
         }
     }

@@ -18,6 +18,7 @@ fn rules() -> Rules {
         sampling: Sampling::new(40, 4, 2, Shuffle::Global, 1),
         tree: Tree::new(4),
         slices: SliceMap::new(4, 2),
+        bits: crate::job::Bits::On,
         votes: VoteRules {
             clip_norm: None,
             non_finite: crate::job::NonFinite::Halt,
