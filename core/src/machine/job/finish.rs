@@ -88,6 +88,14 @@ impl Job {
         self.reshard_again(effects);
     }
 
+    /// Closes the open step to newcomers once more, if it was.
+    pub(super) fn seal_again(&self, effects: &mut Vec<Effect>) {
+        let sealed = self.stop.as_ref().is_some_and(|stop| stop.sealed);
+        if sealed && self.ending.is_none() {
+            effects.push(Effect::Order(ShardOrder::Seal));
+        }
+    }
+
     /// Has the version that the slices rest at cut, unless it is durable already.
     pub(super) fn cut_at_rest(&self, effects: &mut Vec<Effect>) {
         let wanted = |step: &Step| {

@@ -122,14 +122,20 @@ impl Job {
     }
 
     pub(super) fn suspects_again(&self, effects: &mut Vec<Effect>) {
+        self.withhold_again(effects);
         for (partition, suspect) in &self.suspects {
-            if suspect.confirmed {
-                effects.push(Effect::Order(ShardOrder::Withhold {
-                    step: suspect.found.step,
-                }));
-            } else {
+            if !suspect.confirmed {
                 self.ask(*partition, effects);
             }
+        }
+    }
+
+    /// Has the step withheld of which a leaf is confirmed, if there is one.
+    pub(super) fn withhold_again(&self, effects: &mut Vec<Effect>) {
+        let mut suspects = self.suspects.values();
+        if let Some(suspect) = suspects.find(|suspect| suspect.confirmed) {
+            let step = suspect.found.step;
+            effects.push(Effect::Order(ShardOrder::Withhold { step }));
         }
     }
 

@@ -1,4 +1,5 @@
 mod hosts;
+mod orders;
 mod reshard;
 mod restart;
 

@@ -190,6 +190,7 @@ impl Job {
             return;
         };
         self.hosting.trouble = None;
+        let mut promoted = false;
         for (view, cause) in changes {
             let (slice, number) = (view.slice, view.view);
             self.hosting.backlogs.remove(&slice);
@@ -205,11 +206,19 @@ impl Job {
                     *known = view;
                     if moved {
                         self.promoted(slice, effects);
+                        promoted = true;
                     }
                 }
             }
         }
+        if promoted {
+            // Before it serves: unsealed it could vote and leave a version that others rest at.
+            self.seal_again(effects);
+        }
         self.tell_views(effects);
+        if promoted {
+            self.withhold_again(effects);
+        }
     }
 
     /// Another primary has what was published and votes alike; what else it has it will say.

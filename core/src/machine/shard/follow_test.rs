@@ -392,3 +392,17 @@ fn where_evaluations_differ_a_vote_without_its_root_is_forgotten_with_the_primar
         assert_eq!(bench.shard.promised.is_some(), promised, "{bits:?}");
     }
 }
+
+#[test]
+fn a_backup_that_was_sealed_rests_when_it_is_promoted() {
+    let mut bench = backup();
+    bench.order(ShardOrder::Seal);
+    bench.event(promotion());
+    assert_eq!(bench.shard.phase, Phase::Resting);
+    let says = bench.contribute(0);
+    let late = |effect: &Effect| match effect {
+        Effect::Say(_, ShardSays::Answer { verdict, .. }) => *verdict == Verdict::StaleStep,
+        _ => false,
+    };
+    assert!(says.iter().any(late), "{says:?}");
+}
