@@ -48,6 +48,8 @@ impl Job {
         let over = |grace: &Grace| grace.until <= self.now || self.all_is_held();
         if self.grace.as_ref().is_some_and(over) {
             self.grace = None;
+            // Whoever was to hand over at a later step may be gone: nobody claims the steps before.
+            self.reopen_leases();
             self.replan(effects);
             self.hand_out(effects);
         }

@@ -185,6 +185,25 @@ fn leases_stay_where_they_were_when_a_coordinator_comes_back() {
 }
 
 #[test]
+fn steps_that_only_a_lost_holder_had_are_claimed_by_the_next_one() {
+    let mut bench = taken_up();
+    for (number, half) in (1..).zip([vec![0, 1], vec![2, 3]]) {
+        let leases = half.into_iter().map(|p| lease(p, 3, None)).collect();
+        claim(&mut bench, number, 5, leases);
+    }
+    let low = bench.job.low().0;
+    let mut effects = Vec::new();
+    bench.job.assign(later(1), &mut effects);
+    let Some(Effect::Say(_, CoordinatorSays::Assign(assignment))) = effects.pop() else {
+        panic!("no assignment");
+    };
+    assert_eq!(
+        assignment.leases,
+        [lease(0, low, None), lease(1, low, None)]
+    );
+}
+
+#[test]
 fn what_nobody_claims_is_given_away_after_a_lease_and_not_before() {
     let mut bench = taken_up();
     claim(&mut bench, 1, 5, vec![lease(1, 0, None)]);
