@@ -125,6 +125,7 @@ impl Bench {
                 fleet::Effect::Send(..)
                 | fleet::Effect::Welcome(..)
                 | fleet::Effect::Close(_)
+                | fleet::Effect::Outranked(_)
                 | fleet::Effect::Host(_)
                 | fleet::Effect::WelcomeHost(..)
                 | fleet::Effect::SendHost(..) => {}

@@ -52,6 +52,7 @@ impl FleetActor {
                 Effect::Close(link) => self.close(link),
                 Effect::Member(member) => news.push(job::FromFleet::Member(member)),
                 Effect::Host(host) => news.push(job::FromFleet::Host(host)),
+                Effect::Outranked(reign) => news.push(job::FromFleet::Outranked(reign)),
                 Effect::WelcomeHost(link, incarnation) => self.welcome_host(link, incarnation),
                 Effect::SendHost(link, told) => self.send(link, &told),
             }

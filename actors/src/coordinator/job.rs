@@ -186,6 +186,8 @@ pub(super) enum FromFleet {
     Member(Member),
     /// A host.
     Host(HostNews),
+    /// A later coordinator, by its reign.
+    Outranked(u64),
 }
 
 /// A shard reports.
@@ -250,6 +252,7 @@ impl Handler<FromFleet> for JobActor {
             match news {
                 FromFleet::Member(member) => job::Event::Member(member),
                 FromFleet::Host(news) => job::Event::Host(news),
+                FromFleet::Outranked(reign) => job::Event::Outranked(reign),
             },
         );
         self.arm(context, now);

@@ -202,6 +202,7 @@ fn exit(outcome: Option<Outcome>, common: &Common) -> Exit {
         Some(Outcome::Finished) => Exit::Done,
         Some(Outcome::Stopped(step)) => Exit::Stopped(step),
         Some(Outcome::Halted { cause, .. }) => Exit::Fault(cause),
+        Some(Outcome::Outranked { cause }) => Exit::Refused(cause),
         Some(Outcome::SaveFailed { durable, reason }) => {
             let last = match durable {
                 Some(step) => format!("step {step} is the last durable one"),

@@ -69,6 +69,10 @@ impl Sim<'_> {
                 fleet::Effect::Member(news) if self.bug_in_news(&news) => {}
                 fleet::Effect::Member(member) => self.job(job::Event::Member(member))?,
                 fleet::Effect::Host(news) => self.job(job::Event::Host(news))?,
+                fleet::Effect::Outranked(reign) => {
+                    let (id, what) = ("M2", format!("a member was under reign {reign}"));
+                    return Err(Violation { id, what });
+                }
                 fleet::Effect::WelcomeHost(link, incarnation) => {
                     let welcome = Packet::Parcel(Parcel::Welcome(incarnation));
                     self.send(link, End::Dialler, welcome);
@@ -227,7 +231,8 @@ impl Sim<'_> {
             Outcome::Stopped(_)
             | Outcome::Finished
             | Outcome::Halted { .. }
-            | Outcome::WaitedTooLong => false,
+            | Outcome::WaitedTooLong
+            | Outcome::Outranked { .. } => false,
         };
         if resumed {
             let hosts: Vec<u32> = self.hosts.keys().copied().collect();

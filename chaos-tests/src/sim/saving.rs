@@ -81,7 +81,8 @@ impl Sim<'_> {
                         Outcome::Stopped(_)
                         | Outcome::Halted { .. }
                         | Outcome::SaveFailed { .. }
-                        | Outcome::WaitedTooLong => store.write_ledger(),
+                        | Outcome::WaitedTooLong
+                        | Outcome::Outranked { .. } => store.write_ledger(),
                     };
                 });
                 self.answer(ends, Local::Closed);

@@ -6,6 +6,7 @@
 
 mod flapping;
 mod hosts;
+mod outranked;
 
 use std::collections::BTreeMap;
 
@@ -119,6 +120,8 @@ pub enum Effect {
     SendHost(LinkId, HostTold),
     /// Tell the job of a host.
     Host(HostNews),
+    /// A member was under this reign, which is higher than ours: end this coordinator.
+    Outranked(u64),
 }
 
 #[derive(Clone, Debug)]
@@ -140,6 +143,7 @@ pub struct Fleet {
     swept: Option<Time>,
     /// Nobody's lease ends before.
     soonest: Time,
+    outranked: bool,
     checks: Turns,
 }
 
@@ -157,12 +161,16 @@ impl Fleet {
             flapping: flapping::Flapping::new(lease),
             swept: None,
             soonest: Time(0),
+            outranked: false,
             checks: Turns::default(),
         }
     }
 
     /// Takes one event.
     pub fn step(&mut self, now: Time, event: Event, effects: &mut Vec<Effect>) {
+        if self.is_outranked(&event, effects) {
+            return;
+        }
         self.forgive_stall(now, effects);
         match event {
             Event::Joined {
@@ -205,7 +213,8 @@ impl Fleet {
     /// When `Tick` is due: often enough that a late one shows (PROTOCOL 5).
     #[must_use]
     pub fn deadline(&self) -> Option<Time> {
-        self.swept.map(|swept| swept + self.lease.part(4))
+        let swept = self.swept.filter(|_| !self.outranked);
+        swept.map(|swept| swept + self.lease.part(4))
     }
 
     /// Live processes.

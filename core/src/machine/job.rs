@@ -277,6 +277,7 @@ impl Job {
             Event::ViewsKept => self.views_kept(effects),
             Event::KeepFailed(reason) => self.keep_failed(now, reason),
             Event::Closed => self.closed(effects),
+            Event::Outranked(reign) => self.outranked(reign, effects),
             Event::Tick => {}
         }
         self.end_grace(effects);

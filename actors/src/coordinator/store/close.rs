@@ -119,7 +119,8 @@ impl StoreActor {
             Outcome::Stopped(_)
             | Outcome::Halted { .. }
             | Outcome::SaveFailed { .. }
-            | Outcome::WaitedTooLong => {}
+            | Outcome::WaitedTooLong
+            | Outcome::Outranked { .. } => {}
         }
         if let Err(error) = write(&self.common.run.path().join(REPORT_FILE), &value) {
             tracing::warn!(%error, "the report is not written");

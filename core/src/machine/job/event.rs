@@ -55,6 +55,8 @@ pub enum Event {
     KeepFailed(String),
     /// What `Close` asked for is durable.
     Closed,
+    /// A member was under this reign, of a later coordinator.
+    Outranked(u64),
     /// The deadline passed.
     Tick,
 }
@@ -82,6 +84,11 @@ pub enum Outcome {
     },
     /// There were too few workers for too long.
     WaitedTooLong,
+    /// Another coordinator leads the run.
+    Outranked {
+        /// Which one, and what to do.
+        cause: String,
+    },
 }
 
 /// What the shell does for a job.

@@ -47,6 +47,7 @@ impl Outcome {
             Self::Halted { .. } => "halted",
             Self::SaveFailed { .. } => "save-failed",
             Self::WaitedTooLong => "waited-too-long",
+            Self::Outranked { .. } => "outranked",
         }
     }
 
@@ -54,7 +55,7 @@ impl Outcome {
     #[must_use]
     pub fn cause(&self) -> Option<&str> {
         match self {
-            Self::Halted { cause, .. } => Some(cause),
+            Self::Halted { cause, .. } | Self::Outranked { cause } => Some(cause),
             Self::SaveFailed { reason, .. } => Some(reason),
             Self::Finished | Self::Stopped(_) | Self::WaitedTooLong => None,
         }
@@ -240,6 +241,22 @@ impl Job {
             cause: outcome.cause().map(str::to_owned),
         }));
         effects.push(Effect::Close(outcome));
+    }
+
+    /// A later coordinator leads the run: nothing is written or told any more, not even the end.
+    pub(super) fn outranked(&mut self, reign: u64, effects: &mut Vec<Effect>) {
+        let own = self.settings.reign;
+        let cause = format!(
+            "a later coordinator (reign {reign}) leads this run, and this one (reign {own}) commands \
+             nobody any more: go on with the state directory of the later one"
+        );
+        let outcome = Outcome::Outranked { cause };
+        self.ending = Some(Ending {
+            outcome: outcome.clone(),
+            closed: false,
+        });
+        effects.push(Effect::Saver(saver::Event::Over));
+        effects.push(Effect::Over(outcome));
     }
 
     /// Whether nothing of this run may become durable any more.

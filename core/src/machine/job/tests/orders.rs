@@ -66,3 +66,23 @@ fn a_promotion_without_anything_ordered_orders_nothing() {
     let ordered = |e: &&Effect| matches!(e, Effect::Host(_, HostTold::Order { .. }));
     assert_eq!(effects.iter().find(ordered), None);
 }
+
+#[test]
+fn a_coordinator_that_is_outranked_ends_at_once_and_tells_nobody() {
+    let mut hosted = Hosted::new(hosted(2, 1));
+    hosted.bench.join(1);
+    let effects = hosted.event(Event::Outranked(8));
+    let cause = "a later coordinator (reign 8) leads this run, and this one (reign 7) commands nobody \
+                 any more: go on with the state directory of the later one";
+    let outcome = Outcome::Outranked {
+        cause: cause.into(),
+    };
+    let over = [Effect::Saver(saver::Event::Over), Effect::Over(outcome)];
+    assert_eq!(effects[..2], over, "{effects:?}");
+    let told = |e: &&Effect| {
+        let finished = |says: &CoordinatorSays| matches!(says, CoordinatorSays::Finished);
+        matches!(e, Effect::Say(_, says) if finished(says)) || matches!(e, Effect::Close(_))
+    };
+    let later = [effects, hosted.bench.join(2), hosted.tick(5000)].concat();
+    assert_eq!(later.iter().find(told), None);
+}
