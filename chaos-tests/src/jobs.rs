@@ -11,6 +11,9 @@ use resilin_learn::dataset::{Batch, DataError, Dataset, Manifest, Split, TargetK
 use resilin_learn::registry::Registry;
 use resilin_learn::task::Task;
 
+/// The most that a job may have.
+const MOST_PARTITIONS: u32 = 4096;
+
 /// What differs between the jobs of the tests.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spec {
@@ -44,6 +47,8 @@ pub struct Spec {
     pub lease: f64,
     /// Seconds of the grace.
     pub grace: f64,
+    /// No more than these hold leases, where that is not left open.
+    pub max_workers: Option<u32>,
 }
 
 impl Spec {
@@ -66,6 +71,7 @@ impl Spec {
             audit_rate: 0.0,
             lease: 0.1,
             grace: 0.4,
+            max_workers: None,
         }
     }
 
@@ -87,19 +93,21 @@ impl Spec {
         }
     }
 
-    /// A partition of one row for each of very many workers, over a few steps. So many heartbeats
-    /// want a longer lease.
+    /// A partition of one row for each of very many workers, as far as a run may have so many, over a
+    /// few steps. So many heartbeats want a longer lease.
     #[must_use]
     pub fn crowd(workers: u32) -> Self {
+        let partitions = workers.min(MOST_PARTITIONS);
         Self {
-            partitions: workers,
-            batch: workers,
-            rows: 3 * workers,
+            partitions,
+            batch: partitions,
+            rows: 3 * partitions,
             steps: 6,
             test_rows: 0,
             cut_every: Some(3),
             lease: 4.0,
             grace: 8.0,
+            max_workers: Some(partitions),
             ..Self::tiny()
         }
     }
@@ -156,6 +164,9 @@ impl Spec {
         );
         if let Some(every) = self.cut_every {
             writeln!(text, "every_steps = {every}").expect("a string takes everything");
+        }
+        if let Some(most) = self.max_workers {
+            writeln!(text, "[cluster]\nmax_workers = {most}").expect("a string takes everything");
         }
         text
     }

@@ -84,6 +84,9 @@ pub enum Fault {
     Stuck(u32, Span),
     /// A worker's next evaluations, that many, come out as a NaN.
     NotFinite(u32, u32),
+    /// A bit of the gradient flips in a worker's next evaluations, that many: the weights are wrong from
+    /// then on, so that no random schedule has it.
+    FlipBit(u32, u32),
     /// A worker's clock leaps ahead.
     ClockJump(u32, Span),
     /// The coordinator's clock leaps ahead.

@@ -12,6 +12,10 @@ impl Invariant for Whole {
         "C1"
     }
 
+    fn wants_right_gradients(&self) -> bool {
+        true
+    }
+
     fn see(&mut self, fact: &Fact<'_>, world: &World<'_>) -> Result<(), String> {
         let at = |step: &Step| world.oracle.blocks.get(step.0 as usize).map(Vec::as_slice);
         if let Fact::Began { base, blocks, .. } = fact {

@@ -9,6 +9,10 @@ impl Invariant for Scores {
         "E1"
     }
 
+    fn wants_right_gradients(&self) -> bool {
+        true
+    }
+
     fn see(&mut self, fact: &Fact<'_>, world: &World<'_>) -> Result<(), String> {
         let Fact::Scored(metrics) = fact else {
             return Ok(());

@@ -10,6 +10,10 @@ impl Invariant for Bits {
         "R3"
     }
 
+    fn wants_right_gradients(&self) -> bool {
+        true
+    }
+
     fn see(&mut self, fact: &Fact<'_>, world: &World<'_>) -> Result<(), String> {
         if let Fact::Applied {
             slice,

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use resilin_core::ledger::Record;
 use resilin_core::machine::fleet::Member;
-use resilin_core::machine::shard::Push;
-use resilin_core::message::{ShardSays, Use, WorkerAsks, WorkerSays};
+use resilin_core::machine::shard::{Effect, Push};
+use resilin_core::message::{ReplicaSays, ShardSays, Use, WorkerAsks, WorkerSays};
 use resilin_core::tree::{Node, PartitionSet};
 use resilin_core::{LinkId, SliceId, Step, Timeline};
 use resilin_learn::kernel::SliceKernel;
@@ -98,6 +98,35 @@ impl Sim<'_> {
             && self.has(Plant::CoverageClaimed)
         {
             *covered = self.rules.sampling.with_samples(*step);
+        }
+    }
+
+    /// What a primary believes to have heard of its backup, beside what it asks for.
+    pub(super) fn bug_in_replica(&self, linked: bool, effect: &Effect) -> Option<Effect> {
+        match effect {
+            Effect::SendCopy { view, .. } if self.has(Plant::InSyncEarly) => {
+                Some(Effect::InSync(*view))
+            }
+            _ => None,
+        }
+        .filter(|_| linked)
+    }
+
+    /// What a primary hears of its backup that this one never said.
+    pub(super) fn bug_in_mirror(&self, linked: bool, effect: &Effect) -> Option<ReplicaSays> {
+        let alone = self.has(Plant::AloneInSync) && !linked;
+        match effect {
+            Effect::Mirror(ReplicaSays::Pledge { view, vote, .. }) if alone => {
+                let (view, step) = (*view, vote.step);
+                Some(ReplicaSays::Pledged { view, step })
+            }
+            Effect::Mirror(ReplicaSays::Record { view, step, .. })
+                if alone || self.has(Plant::PublishedEarly) =>
+            {
+                let (view, step) = (*view, *step);
+                Some(ReplicaSays::Recorded { view, step })
+            }
+            _ => None,
         }
     }
 

@@ -92,6 +92,7 @@ impl Sim<'_> {
                 self.with_host(pick, |host| host.stuck = host.stuck.max(until));
             }
             Fault::NotFinite(pick, count) => self.with_host(pick, |host| host.spoilt = count),
+            Fault::FlipBit(pick, count) => self.with_host(pick, |host| host.flips = count),
             Fault::Everything(seed) => {
                 for one in Fault::one_of_each(seed) {
                     self.fault(one)?;

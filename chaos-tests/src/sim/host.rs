@@ -35,6 +35,8 @@ pub(super) struct Host {
     pub(super) stuck: Time,
     /// Evaluations to come that end with a NaN.
     pub(super) spoilt: u32,
+    /// Evaluations to come in which a bit flips.
+    pub(super) flips: u32,
     pub(super) slowness: u32,
     /// Whether it was asked to leave; the last to be left is not asked.
     pub(super) leaving: bool,
@@ -64,6 +66,7 @@ impl Host {
             lost: Time(0),
             stuck: Time(0),
             spoilt: 0,
+            flips: 0,
             slowness,
             leaving: false,
             control: None,

@@ -164,10 +164,18 @@ impl Sim<'_> {
                 self.stats.drained += 1;
                 Ok(())
             }
-            // No fault here flips a bit: whoever differs does so by our own doing.
-            fact @ (Told::AuditDiffers { .. }
-            | Told::AuditUnsettled { .. }
-            | Told::Wrong { .. }) => {
+            Told::Wrong {
+                step,
+                partition,
+                member,
+                ..
+            } => {
+                self.stats.named += 1;
+                self.checker.see(&Fact::Named(member, step, partition))
+            }
+            Told::AuditDiffers { .. } if self.stats.flips > 0 => Ok(()),
+            // Where no bit flipped, whoever differs does so by our own doing.
+            fact @ (Told::AuditDiffers { .. } | Told::AuditUnsettled { .. }) => {
                 let (id, what) = ("R3", fact.to_string());
                 Err(Violation { id, what })
             }

@@ -69,6 +69,10 @@ pub struct Stats {
     pub lost: u64,
     /// Frames damaged on their way.
     pub corrupt: u64,
+    /// Gradients in which a bit flipped.
+    pub flips: u64,
+    /// Members named for wrong bits.
+    pub named: u64,
     /// Members that left in peace.
     pub drained: u64,
     /// Versions announced as durable.

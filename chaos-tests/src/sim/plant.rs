@@ -8,6 +8,8 @@ pub enum Plant {
     ReignReused,
     /// 2: a start goes on in the timeline of the first.
     TimelineReused,
+    /// 3: a primary that has lost its backup goes on alone under a view with one in sync.
+    AloneInSync,
     /// 6: a contribution to a closed step counts for the open one.
     StaleAccepted,
     /// 6: a second copy of a contribution is added.
@@ -22,6 +24,8 @@ pub enum Plant {
     VotesIgnored,
     /// 11: a vote for a closed step is not kept for those who lack it.
     VotesForgotten,
+    /// 12: a version is published before the backup has what it is made of.
+    PublishedEarly,
     /// 13: a pull for a version to come that another slice has is answered with the newest one.
     PullNotHeld,
     /// 14: a lost member keeps what it holds.
@@ -32,6 +36,8 @@ pub enum Plant {
     NonFiniteBelieved,
     /// 16: a skipped step moves weights by their moments.
     SkipMoves,
+    /// 23: a backup is in sync as soon as its copy sets out.
+    InSyncEarly,
     /// 24: one slice cuts the version before.
     CutMixed,
     /// 25: a version is announced before its manifest is durable.

@@ -13,6 +13,7 @@ use resilin_learn::kernel::{BlockHasher, Which, score_range};
 use super::events::{Chore, End, Happening, Packet, Role};
 use super::host::Host;
 use super::{Checked, Sim, bugs, processes};
+use crate::invariants::Fact;
 
 impl Sim<'_> {
     /// A worker's process; `name` is another's if its host was copied.
@@ -157,16 +158,28 @@ impl Sim<'_> {
         let mut result = result.expect("rows of the tests can be read");
         if host.spoilt > 0 {
             host.spoilt -= 1;
-            let leaf = (node.first()..node.end()).map(PartitionId);
-            let with_samples = self.rules.sampling.with_samples(step);
-            let leaf = leaf.into_iter().find(|leaf| with_samples.contains(*leaf));
-            let leaf = leaf.expect("a node that is evaluated has samples");
+            let leaf = self.rules.first_leaf(step, node);
             values[0] = f32::NAN;
             // No two failures are alike, or they would confirm each other.
             values[1] = self.stats.events as f32;
             let digest = BlockHasher::default().digest(&values);
             result.non_finite = vec![(leaf, digest)];
         }
+        let flips = host.flips > 0 && result.non_finite.is_empty();
+        if flips {
+            host.flips -= 1;
+            // Large enough to be seen in any sum, and finite.
+            values[0] = f32::from_bits(values[0].to_bits() ^ (1 << 22));
+            let leaf = self.rules.first_leaf(step, node);
+            let digest = BlockHasher::default().digest(&values);
+            let audited = result.audited.iter_mut();
+            let found = audited.filter(|(of, _)| *of == leaf);
+            found.for_each(|(_, known)| *known = digest);
+            self.stats.flips += 1;
+            let flipped = Fact::Flipped(host.incarnation, step, leaf);
+            self.checker.see(&flipped)?;
+        }
+        let host = self.hosts.get_mut(&id).expect("seen by the caller");
         host.next_tensor += 1;
         let tensor = Tensor(host.next_tensor);
         host.tensors.insert(tensor, Arc::new(values));

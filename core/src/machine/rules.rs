@@ -54,6 +54,18 @@ impl Rules {
         })
     }
 
+    /// The first leaf below a node that has rows at a step.
+    ///
+    /// # Panics
+    /// If none has.
+    #[must_use]
+    pub fn first_leaf(&self, step: Step, node: crate::tree::Node) -> crate::PartitionId {
+        let with_samples = self.sampling.with_samples(step);
+        let mut leaves = (node.first()..node.end()).map(crate::PartitionId);
+        let leaf = leaves.find(|leaf| with_samples.contains(*leaf));
+        leaf.expect("a node that is evaluated has rows")
+    }
+
     /// Rows below a node at a step.
     #[must_use]
     pub fn samples(&self, step: Step, node: crate::tree::Node) -> u64 {

@@ -1,14 +1,16 @@
 //! One run of very many workers, some of which are killed: that it ends, with the right bits, and what
 //! it takes.
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Instant;
 
 use resilin_chaos::jobs::Spec;
 use resilin_chaos::oracle::Oracle;
 use resilin_chaos::schedule::{Fault, Leg, Schedule, When};
-use resilin_chaos::sim::Sim;
-use resilin_core::Step;
+use resilin_chaos::sim::{Kept, Sim};
+use resilin_core::ledger::Record;
+use resilin_core::{Incarnation, Step};
 
 /// Slices of the run.
 const SHARDS: u16 = 2;
@@ -31,11 +33,12 @@ pub(crate) fn run(workers: u32, seed: u64) -> ExitCode {
         Ok(ended) => {
             println!(
                 "{workers} workers, {} partitions, {SHARDS} slices, {} steps: {:?} after {} of \
-                 virtual time; {} events in {:.1} s",
+                 virtual time, {} workers in the last step; {} events in {:.1} s",
                 spec.partitions,
                 spec.steps,
                 ended.outcome,
                 ended.took,
+                contributors(&ended.store),
                 ended.stats.events,
                 began.elapsed().as_secs_f64(),
             );
@@ -49,4 +52,15 @@ pub(crate) fn run(workers: u32, seed: u64) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// How many members the newest step was summed from.
+fn contributors(kept: &Kept) -> usize {
+    let newest = kept.ledger.iter().rev().find_map(|record| match record {
+        Record::Step(step) => Some(step),
+        _ => None,
+    });
+    let nodes = newest.into_iter().flat_map(|step| &step.nodes);
+    let members: BTreeSet<Incarnation> = nodes.map(|part| part.contributor).collect();
+    members.len()
 }

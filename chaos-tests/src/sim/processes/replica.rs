@@ -209,9 +209,18 @@ impl Sim<'_> {
         slice: SliceId,
         effects: Vec<resilin_core::machine::shard::Effect>,
     ) -> Checked {
+        let mut heard = Vec::new();
         for effect in effects {
             self.tell_of(format_args!("host{id}/{slice}    ->"), &effect);
-            self.replica_effect(id, slice, effect)?;
+            let linked = self.replica_at(id, slice).mirror.is_some();
+            heard.extend(self.bug_in_mirror(linked, &effect));
+            let more = self.bug_in_replica(linked, &effect);
+            for effect in [Some(effect), more].into_iter().flatten() {
+                self.replica_effect(id, slice, effect)?;
+            }
+        }
+        for says in heard {
+            self.replica(id, slice, Event::Replica(says))?;
         }
         Ok(())
     }
