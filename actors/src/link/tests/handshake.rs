@@ -162,3 +162,39 @@ async fn dialling_nobody_and_dialling_the_deaf_are_told_apart() {
     let nobody = dial(&address, hello(), options(), DEADLINE).await;
     assert!(matches!(nobody, Err(DialError::Connect { .. })));
 }
+
+/// Which way a process of this host comes to a listener.
+async fn way(options: ListenOptions, role: Role) -> String {
+    let listener = Listener::bind(&Address::from("127.0.0.1:0"), options).await;
+    let mut listener = listener.expect("a free port");
+    let address = listener.address().clone();
+    let hello = Hello { role, ..hello() };
+    let admit = async {
+        let knock = listener.next().await;
+        let peer = knock.peer.clone();
+        (peer, knock.admit(&expected(), super::options()).await)
+    };
+    let dialled = dial(&address, hello, super::options(), DEADLINE);
+    let (dialled, (peer, admitted)) = soon(async { tokio::join!(dialled, admit) }).await;
+    let (mut dialled, admitted) = (dialled.expect("welcome"), admitted.expect("admitted"));
+    let values = awkward(3 * MIB / 4);
+    let sent = admitted.sender().send(&tensor(1, values.clone())).await;
+    sent.expect("there is room");
+    assert_eq!(bits(&next_tensor(&mut dialled).await.1), bits(&values));
+    peer
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn tensors_of_one_host_come_by_a_unix_socket_where_one_is_offered() {
+    let slice = SliceId(0);
+    let near = ListenOptions::with_near_socket();
+    assert_eq!(way(near, Role::WorkerData { slice }).await, "unix socket");
+    let by_tcp = [
+        way(near, Role::Worker).await,
+        way(ListenOptions::default(), Role::WorkerData { slice }).await,
+    ];
+    for peer in by_tcp {
+        assert!(peer.starts_with("127.0.0.1:"), "{peer}");
+    }
+}
