@@ -195,7 +195,7 @@ impl Sim<'_> {
             metrics: found.metrics.clone(),
             data: hex(&self.oracle.task.data_digest()),
             workers: 100,
-            max_workers: 100,
+            max_workers: self.oracle.task.job.cluster.max_workers,
             wait_below_min: None,
             min_workers: 1,
             durable: found.tensors.as_ref().map(|_| found.base),
