@@ -14,6 +14,56 @@ use resilin_learn::task::Task;
 /// The most that a job may have.
 const MOST_PARTITIONS: u32 = 4096;
 
+/// The model of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Net {
+    /// A hidden layer of `hidden` units, with dropout.
+    Mlp,
+    /// Batch normalization and a residual block, over the rows as 4 x 4 pixels.
+    Cnn,
+    /// One block, over the rows as text.
+    Transformer,
+    /// Vectors of length 4, over the rows as ids.
+    Factorization,
+}
+
+impl Net {
+    fn toml(self, spec: &Spec) -> String {
+        match self {
+            Self::Mlp => format!(
+                "name = \"mlp\"\nhidden = [{}]\nactivation = \"tanh\"\ndropout = 0.25\n",
+                spec.hidden
+            ),
+            Self::Cnn => "name = \"cnn\"\nimage = [4, 4, 1]\nactivation = \"tanh\"\n\
+                 layers = [\"conv 4 3 pad 1 norm\", \"residual 6 stride 2\", \"dropout 0.25\"]\n"
+                .into(),
+            Self::Transformer => {
+                "name = \"transformer\"\nblocks = 1\nheads = 2\nwidth = 8\ndropout = 0.1\n".into()
+            }
+            Self::Factorization => {
+                let fields = vec![BELOW; spec.width as usize];
+                format!("name = \"factorization\"\nfields = {fields:?}\nrank = 4\n")
+            }
+        }
+    }
+
+    /// Whether the rows' values are whole numbers.
+    fn counts(self) -> bool {
+        match self {
+            Self::Mlp | Self::Cnn => false,
+            Self::Transformer | Self::Factorization => true,
+        }
+    }
+
+    fn classes(self) -> u32 {
+        match self {
+            Self::Mlp | Self::Cnn => CLASSES,
+            Self::Transformer => BELOW,
+            Self::Factorization => 2,
+        }
+    }
+}
+
 /// What differs between the jobs of the tests.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spec {
@@ -31,7 +81,9 @@ pub struct Spec {
     pub test_rows: u32,
     /// Values in a row.
     pub width: u32,
-    /// Units of the one hidden layer.
+    /// The model.
+    pub net: Net,
+    /// Units of the one hidden layer of [`Net::Mlp`].
     pub hidden: u32,
     /// Parameters of a block.
     pub block: u32,
@@ -63,6 +115,7 @@ impl Spec {
             rows: 49,
             test_rows: 300,
             width: 3,
+            net: Net::Mlp,
             hidden: 5,
             block: 8,
             cut_every: Some(5),
@@ -144,7 +197,7 @@ impl Spec {
             "[run]\nname = \"chaos\"\nseed = 11\nsteps = {}\nbatch = {}\npartitions = {}\nblock = {}\n\
              clip_norm = 0.4\nnon_finite = \"{}\"\n\
              [data]\nname = \"noise\"\nrows = {}\ntest_rows = {}\nwidth = {}\npoison = {}\n\
-             [model]\nname = \"mlp\"\nhidden = [{}]\nactivation = \"tanh\"\ndropout = 0.25\n\
+             classes = {}\ncounts = {}\n[model]\n{}\
              [optimizer]\nname = \"{}\"\n[failure]\naudit_rate = {:?}\nlease = {}\ndrain_grace = {}\n\
              [checkpoint]\nevery_seconds = 0.0\n",
             self.steps,
@@ -156,7 +209,9 @@ impl Spec {
             self.test_rows,
             self.width,
             self.poison.unwrap_or(u32::MAX),
-            self.hidden,
+            self.net.classes(),
+            self.net.counts(),
+            self.net.toml(self),
             self.optimizer,
             self.audit_rate,
             self.lease,
@@ -184,6 +239,8 @@ impl Spec {
 }
 
 const CLASSES: u32 = 5;
+/// What whole numbers in rows stay below.
+const BELOW: u32 = 7;
 const SEED: u64 = 11;
 
 const ROWS: Key = Key::bits("rows", "", "Training rows.");
@@ -195,6 +252,9 @@ const POISON: Key = Key::bits(
     "A training row with a NaN; 2^32 - 1 for none.",
 );
 
+const COUNT: Key = Key::bits("classes", "", "Number of classes.");
+const COUNTS: Key = Key::bits("counts", "", "Whether values are whole numbers.");
+
 fn noise(section: &mut Section<'_>, _: Option<&Path>) -> Result<Split, JobError> {
     let mut number = |key: &Key| {
         let value = section.integer(key, None, 0..=i64::from(u32::MAX))?;
@@ -202,12 +262,18 @@ fn noise(section: &mut Section<'_>, _: Option<&Path>) -> Result<Split, JobError>
     };
     let (rows, test_rows) = (number(&ROWS)?, number(&TEST_ROWS)?);
     let (width, poison) = (number(&WIDTH)?, number(&POISON)?);
-    let train = Noise::new(SEED, rows, width, Some(poison));
-    let test = (test_rows > 0)
-        .then(|| Arc::new(Noise::new(SEED + 1, test_rows, width, None)) as Arc<dyn Dataset>);
+    let classes = number(&COUNT)?;
+    let draw: Draw = if section.boolean(&COUNTS, None)? {
+        |stream| stream.below(BELOW) as f32
+    } else {
+        |stream| stream.unit_f32() * 4.0 - 2.0
+    };
+    let made = |seed, rows, poison| -> Arc<dyn Dataset> {
+        Arc::new(Noise::new(seed, (rows, width, classes), draw, poison))
+    };
     Ok(Split {
-        train: Arc::new(train),
-        test,
+        train: made(SEED, rows, Some(poison)),
+        test: (test_rows > 0).then(|| made(SEED + 1, test_rows, None)),
     })
 }
 
@@ -218,29 +284,35 @@ struct Noise {
     classes: Vec<u32>,
 }
 
+/// How a value is drawn.
+type Draw = fn(&mut random::Stream) -> f32;
+
 impl Noise {
-    fn new(seed: u64, rows: u32, width: u32, poison: Option<u32>) -> Self {
+    fn new(
+        seed: u64,
+        (rows, width, classes): (u32, u32, u32),
+        draw: Draw,
+        poison: Option<u32>,
+    ) -> Self {
         let mut stream = random::Key::new(seed, random::Purpose::Synthetic).stream();
-        let mut values: Vec<f32> = (0..rows * width)
-            .map(|_| stream.unit_f32() * 4.0 - 2.0)
-            .collect();
+        let mut values: Vec<f32> = (0..rows * width).map(|_| draw(&mut stream)).collect();
         if let Some(row) = poison.filter(|row| *row < rows) {
             values[(row * width) as usize] = f32::NAN;
         }
-        let classes: Vec<u32> = (0..rows).map(|_| stream.below(CLASSES)).collect();
+        let drawn = (0..rows).map(|_| stream.below(classes)).collect();
         let manifest = Manifest {
             source: "noise".into(),
             files: Vec::new(),
             rows: rows.into(),
             width,
-            targets: TargetKind::Classes(CLASSES),
+            targets: TargetKind::Classes(classes),
             missing: "refuse".into(),
             digest: format!("{seed}-{rows}-{width}-{poison:?}"),
         };
         Self {
             manifest,
             values,
-            classes,
+            classes: drawn,
         }
     }
 }

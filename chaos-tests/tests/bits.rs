@@ -1,6 +1,6 @@
 //! Whatever happens to the workers and to the coordinator, and however many there are: one chain.
 
-use resilin_chaos::jobs::Spec;
+use resilin_chaos::jobs::{Net, Spec};
 use resilin_chaos::oracle::Oracle;
 use resilin_chaos::replay::check;
 use resilin_chaos::schedule::{Fault, Leg, Schedule, When};
@@ -92,4 +92,41 @@ fn momentum() {
 #[test]
 fn adam() {
     every_run_has_the_serial_chain("adam");
+}
+
+/// The models whose layers are on the tape, one with running statistics, under a kill.
+fn every_net_has_the_serial_chain(net: Net, width: u32) {
+    let spec = Spec {
+        net,
+        width,
+        block: 32,
+        ..Spec::matrix("adamw", 6)
+    };
+    let oracle = Oracle::of(&spec.task());
+    assert!(oracle.blocks[0].len() >= 3, "the shards share the model");
+    let [_, (name, faults), ..] = scenarios();
+    for (seed, workers) in (0..).zip([1, 3, 5]) {
+        let what = format!("{net:?}, {name}, {workers} workers");
+        let leg = Leg { workers, shards: 3 };
+        let schedule = Schedule::scripted(seed, leg, faults.clone());
+        let ended = check(&oracle, &schedule, &what);
+        assert_eq!(ended.outcome, Outcome::Finished, "{what}");
+        let chain: Vec<_> = ended.store.chain().into_values().collect();
+        assert!(chain == oracle.chain, "{what}: another chain");
+    }
+}
+
+#[test]
+fn cnn() {
+    every_net_has_the_serial_chain(Net::Cnn, 16);
+}
+
+#[test]
+fn transformer() {
+    every_net_has_the_serial_chain(Net::Transformer, 6);
+}
+
+#[test]
+fn factorization() {
+    every_net_has_the_serial_chain(Net::Factorization, 3);
 }
