@@ -107,12 +107,12 @@ fn reduced<F: Float>(t: &mut Tape<F>, case: &Case, x: &[Var]) -> Option<Var> {
         _ => Reduced::Kept,
     };
     let inner: fn(&mut Tape<F>, Var) -> Var = match case.operation.as_str() {
-        "ReduceSum" | "ReduceMean" | "ReduceMax" | "ReduceLogSum" => |_, x| x,
+        "ReduceSum" | "ReduceMean" | "ReduceMax" | "ReduceLogSum" | "GlobalAveragePool"
+        | "GlobalMaxPool" => |_, x| x,
         "ReduceMin" => ops::neg,
         "ReduceL1" => ops::abs,
         "ReduceL2" | "ReduceSumSquare" => ops::square,
         "ReduceLogSumExp" => ops::exp,
-        "GlobalAveragePool" | "GlobalMaxPool" => |_, x| x,
         _ => return None,
     };
     let axes = match case.operation.as_str() {
