@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use crate::scene::{Scene, assert_success, signal};
 
 /// An example, and the test accuracy that it reaches at least.
-const EXAMPLES: [(&str, f64); 3] = [("autograd", 0.93), ("jax", 0.93), ("pytorch", 0.95)];
+const EXAMPLES: [(&str, f64); 3] = [("autograd", 0.93), ("jax", 0.93), ("pytorch", 0.85)];
 
 /// The job of an example, with this Python, from anywhere.
 fn job(name: &str) -> String {
