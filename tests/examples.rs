@@ -44,3 +44,14 @@ fn s0_a_neural_net_by_hand() {
 fn s1_a_million_random_rows() {
     assert_reaches("s1-random-rows.toml", 0.8);
 }
+
+#[test]
+fn s2_convolutions_and_pools() {
+    assert_reaches("s2-convolutions.toml", 0.8);
+}
+
+#[test]
+fn s3_two_classes_by_one_output() {
+    // 67 test rows: one of them is 1.5 %.
+    assert_reaches("s3-two-classes.toml", 0.75);
+}
