@@ -150,10 +150,8 @@ impl Sim<'_> {
     pub(super) fn keep_branch(&mut self, branch: Branch, ends: Time) {
         let task = &self.oracle.task;
         let coordinator = self.coordinator.as_mut().expect("the store is part of it");
-        let event = match coordinator.store.keep_branch(branch, task) {
-            Ok(()) => job::Event::BranchKept(branch.timeline),
-            Err(error) => job::Event::KeepFailed(error.to_string()),
-        };
+        let kept = coordinator.store.branch_kept(branch, task);
+        let event = kept.unwrap_or_else(|error| job::Event::KeepFailed(error.to_string()));
         self.answer(ends, Local::Kept(event));
     }
 

@@ -9,7 +9,7 @@ use resilin_checkpoint::{
 };
 use resilin_core::ledger::{Members, Record};
 use resilin_core::machine::Rules;
-use resilin_core::machine::job::Metrics;
+use resilin_core::machine::job::{self, Metrics};
 use resilin_core::message::{Branch, SliceView};
 use resilin_core::{SliceId, Step};
 use resilin_learn::kernel::{BlockHasher, Digest, PinnedSlice, WEIGHTS, chain_line};
@@ -170,8 +170,19 @@ impl Store {
         self.save.as_ref().map(|open| open.step)
     }
 
+    /// Writes a branch down, unless the checkpoint that it begins at is damaged by now.
+    pub(super) fn branch_kept(&mut self, branch: Branch, task: &Task) -> Result<job::Event> {
+        if branch.base > Step(0) && self.run.at(branch.base)?.is_none() {
+            let newest = self.run.newest()?.restored;
+            let newest = newest.map(|found| found.manifest.step);
+            return Ok(job::Event::BaseDamaged(newest));
+        }
+        self.keep_branch(branch, task)?;
+        Ok(job::Event::BranchKept(branch.timeline))
+    }
+
     /// The records that follow in the ledger are the branch's.
-    pub(super) fn keep_branch(&mut self, branch: Branch, task: &Task) -> Result<()> {
+    fn keep_branch(&mut self, branch: Branch, task: &Task) -> Result<()> {
         self.run.set_branch(branch.timeline, &branch)?;
         self.save = None;
         self.branch = branch;

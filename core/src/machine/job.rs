@@ -276,6 +276,7 @@ impl Job {
             Event::BranchKept(timeline) => self.branch_kept(now, timeline, effects),
             Event::ViewsKept => self.views_kept(effects),
             Event::KeepFailed(reason) => self.keep_failed(now, reason),
+            Event::BaseDamaged(newest) => self.base_damaged(newest, effects),
             Event::Closed => self.closed(effects),
             Event::Outranked(reign) => self.outranked(reign, effects),
             Event::Tick => {}

@@ -229,6 +229,10 @@ impl Saver {
     fn branched(&mut self, now: Time, slices: u16, base: Step, effects: &mut Vec<Effect>) {
         self.slices = slices;
         self.recorded = base;
+        // A newer one that was durable is damaged: its version is cut again.
+        if self.durable > Some(base) {
+            self.durable = Some(base).filter(|base| *base > Step(0));
+        }
         self.missing.clear();
         (self.unknown, self.requested) = (None, None);
         let open = self.cut.as_ref().map(|cut| cut.step);

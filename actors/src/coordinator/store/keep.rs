@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use actix::{Context, Handler, Message};
 use resilin_checkpoint::Result;
-use resilin_core::SliceId;
 use resilin_core::machine::job::Event;
 use resilin_core::message::{Branch, SliceView};
+use resilin_core::{SliceId, Step};
 
 use super::StoreActor;
 use crate::coordinator::{job, lineage};
@@ -22,6 +22,17 @@ pub(in crate::coordinator) struct KeepBranch(pub(in crate::coordinator) Branch);
 pub(in crate::coordinator) struct KeepViews(pub(in crate::coordinator) Vec<SliceView>);
 
 impl StoreActor {
+    /// Writes the branch down, unless the checkpoint that it begins at is damaged by now.
+    fn branch_kept(&mut self, branch: Branch) -> Result<Event> {
+        let run = &self.common.run;
+        if branch.base > Step(0) && run.at(branch.base)?.is_none() {
+            let newest = run.newest()?.restored;
+            return Ok(Event::BaseDamaged(newest.map(|found| found.manifest.step)));
+        }
+        self.keep_branch(branch)?;
+        Ok(Event::BranchKept(branch.timeline))
+    }
+
     /// The records that follow in the ledger are the branch's.
     fn keep_branch(&mut self, branch: Branch) -> Result<()> {
         self.common.run.set_branch(branch.timeline, &branch)?;
@@ -41,11 +52,8 @@ impl StoreActor {
         self.common.run.set_views(&views)
     }
 
-    fn kept(&self, result: Result<()>, done: Event) {
-        let event = match result {
-            Ok(()) => done,
-            Err(error) => Event::KeepFailed(error.to_string()),
-        };
+    fn kept(&self, result: Result<Event>) {
+        let event = result.unwrap_or_else(|error| Event::KeepFailed(error.to_string()));
         self.common.peers().job.do_send(job::Kept(event));
     }
 }
@@ -54,8 +62,8 @@ impl Handler<KeepBranch> for StoreActor {
     type Result = ();
 
     fn handle(&mut self, KeepBranch(branch): KeepBranch, _: &mut Context<Self>) {
-        let result = self.keep_branch(branch);
-        self.kept(result, Event::BranchKept(branch.timeline));
+        let result = self.branch_kept(branch);
+        self.kept(result);
     }
 }
 
@@ -64,6 +72,6 @@ impl Handler<KeepViews> for StoreActor {
 
     fn handle(&mut self, KeepViews(views): KeepViews, _: &mut Context<Self>) {
         let result = self.keep_views(views);
-        self.kept(result, Event::ViewsKept);
+        self.kept(result.map(|()| Event::ViewsKept));
     }
 }

@@ -1,6 +1,6 @@
 //! What slices were at the base of a branch: a checkpoint, or the initial weights.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use resilin_checkpoint::{Restored, Run};
 use resilin_core::message::Branch;
@@ -26,7 +26,11 @@ impl Source {
         let shared = |values: Vec<f32>| SharedValues::new(Arc::new(values));
         match self.checkpoint(run, branch.base)? {
             Some(restored) => {
-                let loaded = restored.load(blocks).map_err(|error| error.to_string())?;
+                let loaded = restored.load(blocks).map_err(|error| {
+                    // It is damaged by now: the next look is a whole one.
+                    *self.last() = None;
+                    error.to_string()
+                })?;
                 Ok(loaded
                     .into_iter()
                     .map(|(_, values)| shared(values))
@@ -47,10 +51,14 @@ impl Source {
 
     /// The lock is held while the files are checked: whoever asks meanwhile needs the same.
     fn checkpoint(&self, run: &Run, step: Step) -> Result<Option<Restored>, String> {
-        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.last();
         if last.as_ref().is_none_or(|last| last.manifest.step != step) {
             *last = run.at(step).map_err(|error| error.to_string())?;
         }
         Ok(last.clone())
+    }
+
+    fn last(&self) -> MutexGuard<'_, Option<Restored>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

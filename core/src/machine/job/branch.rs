@@ -118,6 +118,29 @@ impl Job {
         }
     }
 
+    /// Nobody can begin at a damaged checkpoint: all go back to an older one. Hosts that failed to
+    /// begin there are not to blame.
+    pub(super) fn base_damaged(&mut self, newest: Option<Step>, effects: &mut Vec<Effect>) {
+        let branch = |keeping: &mut Keeping| matches!(keeping, Keeping::Branch(..));
+        let Some(Keeping::Branch(branch, why)) = self.hosting.keeping.take_if(branch) else {
+            return;
+        };
+        let damaged = format!("the checkpoint of step {} is damaged", branch.base);
+        self.durable = newest;
+        for host in self.hosting.hosts.values_mut() {
+            host.unfit = None;
+        }
+        self.degraded = Some(damaged.clone());
+        let cause = damaged.clone();
+        effects.push(Effect::Tell(Fact::Degraded { cause }));
+        let cause = match why {
+            Why::Lost(cause) => cause,
+            // The change of the layout is tried again from there.
+            Why::Reshard => damaged,
+        };
+        self.roll_back(cause, effects);
+    }
+
     /// Everything that was known of the slices is of a branch that is left.
     fn begin(&mut self, now: Time, branch: Branch, effects: &mut Vec<Effect>) {
         let base = branch.base;

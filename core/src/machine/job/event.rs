@@ -53,6 +53,9 @@ pub enum Event {
     ViewsKept,
     /// What `KeepBranch` or `KeepViews` asked for could not be written: it counts for nothing.
     KeepFailed(String),
+    /// The checkpoint at which a branch of `KeepBranch` was to begin is damaged, so nothing was
+    /// written; the newest that is whole is of this version, if there is one.
+    BaseDamaged(Option<Step>),
     /// What `Close` asked for is durable.
     Closed,
     /// A member was under this reign, of a later coordinator.
@@ -104,7 +107,7 @@ pub enum Effect {
     Order(ShardOrder),
     /// Write the branch down for good, without any view; then its beginning in the ledger. Whoever
     /// starts with a branch that the ledger does not end with writes that line first. Nobody is told
-    /// before `BranchKept` answers.
+    /// before `BranchKept` answers. The base is looked at first: a checkpoint may rot.
     KeepBranch(Branch),
     /// Write these views of the branch down for good, in place of the same slices' earlier ones; all
     /// or none. Nobody is told before `ViewsKept` answers.

@@ -542,6 +542,38 @@ fn a_view_or_branch_that_cannot_be_written_is_not_used() {
 }
 
 #[test]
+fn a_branch_whose_checkpoint_rotted_begins_at_an_older_one() {
+    let mut hosted = Hosted::new(hosted(2, 0));
+    (1..=2).for_each(|number| drop(hosted.ready(number)));
+    hosted.bench.event(Event::Durable(Step(1)));
+    hosted.bench.event(Event::Durable(Step(2)));
+    let failed = HostSays::Failed {
+        slice: SliceId(0),
+        timeline: timeline(),
+        cause: "no good checkpoint of step 2 is left".into(),
+    };
+    let asked = |effects: &[Effect]| {
+        let bases = effects.iter().filter_map(|effect| match effect {
+            Effect::KeepBranch(branch) => Some(branch.base),
+            _ => None,
+        });
+        bases.collect::<Vec<_>>()
+    };
+    let said = Event::Host(HostNews::Said(host(1), failed));
+    assert_eq!(asked(&hosted.bench.event(said)), [Step(2)]);
+    let older = hosted.bench.event(Event::BaseDamaged(Some(Step(1))));
+    assert_eq!(asked(&older), [Step(1)]);
+    let cause = "the checkpoint of step 2 is damaged".into();
+    assert!(older.contains(&Effect::Tell(Fact::Degraded { cause })));
+    assert_eq!(hosted.bench.job.durable, Some(Step(1)));
+    // The host that could not begin there may serve again.
+    assert_eq!(hosted.bench.job.candidates(hosted.bench.now).len(), 2);
+    // Without any checkpoint left, all begin at the initial weights.
+    let first = hosted.bench.event(Event::BaseDamaged(None));
+    assert_eq!(asked(&first), [Step(0)]);
+}
+
+#[test]
 fn a_stall_of_the_coordinator_itself_promotes_nobody_for_a_lease() {
     let mut hosted = Hosted::in_sync();
     let until = hosted.bench.now + Span::from_millis(LEASE);
