@@ -39,6 +39,8 @@ pub(super) struct Drive {
     capacity: u64,
     /// What an operation to come will meet.
     armed: Option<Fault>,
+    /// A sync did nothing, and the power has not gone since.
+    pretended: bool,
     pub(super) read_only_until: Time,
     pub(super) full_until: Time,
     damage: Damage,
@@ -61,6 +63,7 @@ impl Drive {
             disk,
             capacity,
             armed: None,
+            pretended: false,
             read_only_until: Time(0),
             full_until: Time(0),
             damage: Damage::default(),
@@ -94,7 +97,13 @@ impl Drive {
 
     /// The operation that many from now meets a fault; it is counted when it comes.
     pub(super) fn arm(&mut self, fault: fn(u64) -> Fault, after: u64) {
+        self.pretended |= self.has_pretended();
         self.armed = Some(fault(self.disk.operations() + 1 + after));
+    }
+
+    /// Whether the sync that was to do nothing has come.
+    fn has_pretended(&self) -> bool {
+        matches!(self.armed, Some(Fault::LoseSyncAt(at)) if at <= self.disk.operations())
     }
 
     /// Faults are over.
@@ -106,8 +115,7 @@ impl Drive {
     /// The power goes, and comes back. A sync that did nothing before is a loss that the store
     /// cannot know of.
     pub(super) fn cut_power(&mut self) {
-        let lost =
-            matches!(self.armed, Some(Fault::LoseSyncAt(at)) if at <= self.disk.operations());
+        let lost = std::mem::take(&mut self.pretended) || self.has_pretended();
         self.damage.checkpoints |= lost;
         self.damage.ledger |= lost;
         self.armed = None;
