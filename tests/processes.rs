@@ -18,6 +18,8 @@ mod foreign;
 mod kills;
 #[path = "processes/matrix.rs"]
 mod matrix;
+#[path = "../foreign/tests/python/mod.rs"]
+mod python;
 #[path = "processes/quiet.rs"]
 mod quiet;
 #[path = "processes/resume.rs"]

@@ -1,5 +1,6 @@
 //! What a model's command can do wrong: each in one line, with the remedy.
 
+use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::Duration;
 
@@ -55,6 +56,11 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
+    /// Whether somebody else ended it.
+    pub(crate) fn is_kill(&self) -> bool {
+        matches!(self, Self::Ended { how, .. } if how.signal().is_some())
+    }
+
     /// The error of the model with this command.
     pub(crate) fn of(self, command: &CommandLine) -> ModelError {
         ModelError(format!("the model command {command} {self}"))

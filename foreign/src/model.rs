@@ -16,6 +16,10 @@ use crate::fault::Fault;
 use crate::message::{Data, Kind};
 use crate::pool::{Description, Pool};
 
+/// How often a command is started that is killed before it has said what it is: by itself that says
+/// nothing of the command, and a process that cannot describe its model is refused.
+const STARTS: u32 = 3;
+
 /// A model that an outside command evaluates.
 pub(crate) struct CommandModel {
     pool: Arc<Pool>,
@@ -77,7 +81,13 @@ impl CommandModel {
 
 impl Model for CommandModel {
     fn prepare(&self, seed: u64) -> Result<(), ModelError> {
-        let prepared = self.try_prepare(seed);
+        let mut prepared = self.try_prepare(seed);
+        for _ in 1..STARTS {
+            match &prepared {
+                Err(fault) if fault.is_kill() => prepared = self.try_prepare(seed),
+                Ok(_) | Err(_) => break,
+            }
+        }
         let prepared = prepared.map_err(|fault| self.pool.error(fault))?;
         assert!(self.prepared.set(prepared).is_ok(), "prepared once");
         Ok(())

