@@ -106,6 +106,11 @@ impl Make {
                 Exit::Fault(format!("cannot write {}: {error}", path.display()))
             })?);
         }
+        // Of a few rows, some class may have none.
+        section.push(format!("classes = {}", self.classes));
+        if self.test_rows == 0 {
+            section.push("test_fraction = 0".into());
+        }
         print::line(&section.join("\n"))
     }
 

@@ -54,6 +54,38 @@ fn made_files_hold_the_computed_rows() {
 }
 
 #[test]
+fn few_rows_of_many_classes_are_read_back_whole() {
+    let scene = Scene::new("");
+    let weights = |data: &str| {
+        scene.write("job.toml", format!("{JOB}{data}\n"));
+        let output = scene.run(&["reference", "job.toml", "--report", "report.json"]);
+        assert_success(&output);
+        scene.report("report.json").weights_sha256
+    };
+    let rows = "rows = 10\ntest_rows = 0\nwidth = 5\nclasses = 200\ndata_seed = 1";
+    let computed = weights(&format!("[data]\nname = \"synthetic\"\n{rows}"));
+    for format in ["idx", "csv"] {
+        let output = scene.run(&[
+            "data",
+            "make",
+            "made",
+            "--rows",
+            "10",
+            "--test-rows",
+            "0",
+            "--width",
+            "5",
+            "--classes",
+            "200",
+            "--format",
+            format,
+        ]);
+        assert_success(&output);
+        assert_eq!(weights(&stdout(&output)), computed, "{format}");
+    }
+}
+
+#[test]
 fn a_place_that_takes_no_files_is_named() {
     let scene = Scene::new("");
     let output = scene.run(&["data", "make", "job.toml"]);
