@@ -9,7 +9,7 @@ use crate::autograd::{Shape, Tape, Var};
 use crate::math::Float;
 
 /// x [count, height, width, channels] with w [window height, window width, channels, outputs], and
-/// b [outputs]: the cross-correlation that is called convolution.
+/// b `[outputs]`: the cross-correlation that is called convolution.
 ///
 /// # Panics
 /// If the shapes do not fit, or the window not into the image.
