@@ -380,5 +380,11 @@ impl Sim<'_> {
                 self.close(link, End::Dialler);
             }
         }
+        // A supervisor keeps the wanted workers: the last two may be let go at once, one by an
+        // operator and one as the other's surplus.
+        let supervised = self.quiet && self.schedule.quiet_at > Span::ZERO;
+        if supervised && self.hosts.is_empty() && self.outcome.is_none() {
+            self.start_worker(1, None);
+        }
     }
 }
