@@ -108,6 +108,7 @@ impl Drive {
 
     /// Faults are over.
     pub(super) fn calm(&mut self, now: Time) {
+        self.pretended |= self.has_pretended();
         (self.read_only_until, self.full_until, self.armed) = (now, now, None);
         self.tune(now);
     }
