@@ -97,7 +97,8 @@ impl Hosting {
             reshard: None,
             last_view: View { reign, number: 0 },
             last_timeline: settings.branch.timeline,
-            served: Generation::first(reign),
+            // The job's own before its first change: what follows has a higher one.
+            served: Generation { reign, number: 0 },
             began: false,
         }
     }

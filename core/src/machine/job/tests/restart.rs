@@ -71,6 +71,34 @@ fn with_all_hosts_back_the_run_goes_on_where_it_is() {
     assert_eq!(effects.iter().filter(line).count(), 1);
 }
 
+/// A host takes up what it is told under a generation that it has not seen.
+#[test]
+fn what_follows_after_a_restart_is_told_under_another_generation() {
+    let mut run = restarted();
+    let mut told = BTreeMap::new();
+    let mut effects = back(&mut run, 1);
+    effects.extend(back(&mut run, 2));
+    effects.extend(run.expired(2));
+    effects.extend(run.tick(1000));
+    for effect in effects {
+        if let Effect::Host(
+            _,
+            HostTold::Serve {
+                generation,
+                branch,
+                views,
+            },
+        ) = effect
+        {
+            let first = told
+                .entry(generation)
+                .or_insert_with(|| (branch, views.clone()));
+            assert_eq!(*first, (branch, views), "{generation:?} is told twice");
+        }
+    }
+    assert!(told.len() > 2, "{told:?}");
+}
+
 #[test]
 fn a_version_kept_from_before_the_restart_is_scored_once_all_slices_are_heard() {
     let mut run = restarted();
