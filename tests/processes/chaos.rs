@@ -14,7 +14,7 @@ use resilin_chaos::process::proxy::{Proxy, Spoil};
 use resilin_core::Incarnation;
 use rustix::process::Signal;
 
-use crate::scene::{JOB, Running, Scene, assert_code, assert_success, stderr, stdout};
+use crate::scene::{JOB, Running, Scene, active, assert_code, assert_success, stderr, stdout};
 
 /// Comes on top of each message: a step takes three of them at least.
 const SLOW: Spoil = Spoil::Delay(Duration::from_millis(8));
@@ -65,7 +65,7 @@ impl Course {
         for worker in &course.workers {
             course.spoil(worker.pid(), SLOW);
         }
-        course.until("three workers compute", |status| active(status) == 3);
+        course.until("three workers compute", |status| active(status, 3));
         course
     }
 
@@ -111,11 +111,6 @@ impl Course {
         self.scene.assert_empty();
         assert_eq!(self.scene.read("train.chain"), self.chain);
     }
-}
-
-fn active(status: &RunStatus) -> usize {
-    let workers = status.job.workers.iter();
-    workers.filter(|worker| worker.state == "active").count()
 }
 
 /// The incarnation of a process, if it computes.

@@ -3,7 +3,7 @@
 use resilin_actors::coordinator::{Location, RunStatus};
 use rustix::process::Signal;
 
-use crate::scene::{JOB, Scene, assert_code, assert_success, signal, stderr, stdout};
+use crate::scene::{JOB, Scene, active, assert_code, assert_success, signal, stderr, stdout};
 
 #[test]
 fn joins_and_drains_change_no_bit() {
@@ -61,11 +61,6 @@ fn joins_and_drains_change_no_bit() {
     let report = scene.report("train.json");
     assert_eq!(report.workers_lost, 0, "{report:?}");
     assert!(report.workers_drained >= 2, "{report:?}");
-}
-
-fn active(status: &RunStatus, count: usize) -> bool {
-    let workers = status.job.workers.iter();
-    workers.filter(|worker| worker.state == "active").count() == count
 }
 
 #[test]

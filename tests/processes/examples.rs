@@ -8,7 +8,8 @@ use crate::scene::{Scene, assert_success, signal};
 /// An example, and the test accuracy that it reaches at least.
 const EXAMPLES: [(&str, f64); 3] = [("autograd", 0.93), ("jax", 0.93), ("pytorch", 0.85)];
 
-/// The job of an example, with this Python, from anywhere.
+/// The job of an example, with this Python, from anywhere. It waits for its workers: libraries load
+/// for longer than the whole run takes.
 fn job(name: &str) -> String {
     let root = env!("CARGO_MANIFEST_DIR");
     let path = format!("{root}/examples/foreign/{name}.toml");
@@ -16,7 +17,7 @@ fn job(name: &str) -> String {
     let python = std::env::var("RESILIN_PYTHON").unwrap_or_else(|_| "python3".into());
     let command = format!("{python} -B {root}/examples/");
     assert!(text.contains("\"python3 examples/"), "{text}");
-    text.replace("python3 examples/", &command)
+    text.replace("python3 examples/", &command) + "\n[cluster]\nmin_workers = 3\n"
 }
 
 #[test]
@@ -43,7 +44,7 @@ fn the_examples_that_are_asked_for_have_the_bits_of_the_reference_under_a_kill()
             "train.chain",
         ]);
         scene.until_step(10);
-        signal(scene.until_processes("worker", 3)[0], Signal::KILL);
+        signal(scene.until_workers(3)[0], Signal::KILL);
         scene.until("the loss is noticed", |status| status.job.lost == 1);
         assert_success(&train.output());
         scene.assert_empty();

@@ -46,7 +46,7 @@ fn a_kill_in_the_middle_changes_no_bit_of_a_command() {
         ]);
         if kills {
             scene.until_step(10);
-            let workers = scene.until_processes("worker", 2);
+            let workers = scene.until_workers(2);
             signal(workers[0], Signal::KILL);
             scene.until("the loss is noticed", |status| status.job.lost == 1);
         }
@@ -102,7 +102,7 @@ fn a_command_in_an_endless_loop_ends_with_its_killed_worker() {
     let scene = Scene::new(&job("hang 3", ""));
     let train = scene.start(&["train", "job.toml"]);
     scene.until_step(3);
-    let workers = scene.until_processes("worker", 2);
+    let workers = scene.until_workers(2);
     // One command a worker, which computes and does not look at its input.
     scene.until_processes("hang", 2);
     train.signal(Signal::KILL);

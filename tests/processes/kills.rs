@@ -24,7 +24,7 @@ fn a_killed_worker_changes_no_bit() {
     let train = train(&scene);
     for (losses, step) in [(1, 30), (2, 90)] {
         scene.until_step(step);
-        let workers = scene.until_processes("worker", 3);
+        let workers = scene.until_workers(3);
         signal(workers[1], Signal::KILL);
         scene.until("the loss is noticed", |status| status.job.lost == losses);
     }

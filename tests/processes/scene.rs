@@ -49,6 +49,12 @@ name = "adam"
 learning_rate = 0.01
 "#;
 
+/// Whether as many workers take part.
+pub(crate) fn active(status: &RunStatus, count: usize) -> bool {
+    let workers = status.job.workers.iter();
+    workers.filter(|worker| worker.state == "active").count() == count
+}
+
 /// A directory of its own.
 pub(crate) struct Scene {
     dir: TempDir,
@@ -164,6 +170,15 @@ impl Scene {
         let mut found: BTreeMap<u32, Vec<String>> = living(self.dir.path());
         found.retain(|_, words| words.iter().any(|each| each == word));
         found.into_keys().collect()
+    }
+
+    /// Waits until as many workers compute, and no others are about to: one that has not joined yet
+    /// can be killed without the run ever hearing of it.
+    pub(crate) fn until_workers(&self, count: usize) -> Vec<u32> {
+        self.until(&format!("{count} workers compute"), |status| {
+            active(status, count)
+        });
+        self.until_processes("worker", count)
     }
 
     /// The command lines of all living processes of the scene, words parted by blanks.
