@@ -172,6 +172,7 @@ impl Worker {
         }
         // This life has evaluated nothing yet: an earlier report must not confirm itself.
         self.withheld.clear();
+        self.audits.begin_again();
         self.say_ready(effects);
         self.beat_at = Some(now + self.rules.heartbeat());
     }

@@ -58,6 +58,11 @@ impl Standing {
     }
 }
 
+/// What processes of one machine have in common: their names are `machine:pid`.
+pub(super) fn machine(name: &str) -> &str {
+    name.rsplit_once(':').map_or(name, |(machine, _)| machine)
+}
+
 impl State {
     pub(super) fn new(name: String) -> Self {
         Self {
@@ -73,6 +78,11 @@ impl State {
                 held_back: None,
             },
         }
+    }
+
+    /// Where it runs.
+    pub(super) fn machine(&self) -> &str {
+        machine(&self.name)
     }
 
     /// How far in its life it is.

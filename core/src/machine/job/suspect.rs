@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use super::crew::State;
 use super::{Effect, Job};
 use crate::fact::Fact;
 use crate::id::{Incarnation, PartitionId, Step};
@@ -23,6 +24,8 @@ pub(super) struct Found {
 #[derive(Clone, Debug)]
 pub(super) struct Suspect {
     found: Found,
+    /// Where `found` was made: a machine that is broken may fail alike in all its processes.
+    machine: String,
     /// How many evaluations of each member are known: only a new one says something new.
     seen: BTreeMap<Incarnation, u32>,
     asked: Option<Incarnation>,
@@ -41,8 +44,11 @@ impl Job {
         if step != self.low() || !contributes {
             return;
         }
+        let machine = self.members.get(found.by).map(|by| by.machine().to_owned());
+        let machine = machine.unwrap_or_default();
         let fresh = || Suspect {
             found,
+            machine: machine.clone(),
             seen: BTreeMap::from([(found.by, found.evaluations)]),
             asked: None,
             confirmed: false,
@@ -70,11 +76,11 @@ impl Job {
             partition,
             member: first.by,
         }));
-        (suspect.found, suspect.asked) = (found, None);
+        (suspect.found, suspect.machine, suspect.asked) = (found, machine, None);
         self.ask_second(partition, effects);
     }
 
-    /// Another member, or the same if it is alone.
+    /// A member on another machine, else another one, or the same if it is alone.
     fn ask_second(&mut self, partition: PartitionId, effects: &mut Vec<Effect>) {
         let unasked = |suspect: &&Suspect| suspect.asked.is_none() && !suspect.confirmed;
         let Some(suspect) = self.suspects.get(&partition).filter(unasked) else {
@@ -82,9 +88,11 @@ impl Job {
         };
         let Found { step, by, .. } = suspect.found;
         let able = self.active().filter(|m| self.evaluates(*m, step));
-        let able: Vec<Incarnation> = able.collect();
-        let second = able.iter().find(|member| **member != by);
-        let asked = second.or_else(|| able.first()).copied();
+        let nearness = |member: &Incarnation| {
+            let at = self.members.get(*member).map(State::machine);
+            (at == Some(&suspect.machine), *member == by, *member)
+        };
+        let asked = able.min_by_key(nearness);
         self.suspects
             .entry(partition)
             .and_modify(|suspect| suspect.asked = asked);

@@ -143,7 +143,11 @@ impl Bench {
     }
 
     fn join(&mut self, number: u32) -> Vec<Effect> {
-        let (incarnation, name) = (worker(number), format!("w{number}"));
+        self.join_as(number, &format!("w{number}"))
+    }
+
+    fn join_as(&mut self, number: u32, name: &str) -> Vec<Effect> {
+        let (incarnation, name) = (worker(number), name.to_owned());
         self.event(Event::Member(Member::Up { incarnation, name }));
         self.said(
             number,
@@ -608,6 +612,31 @@ fn a_non_finite_leaf_is_believed_only_twice() {
             Effect::Order(ShardOrder::Withhold { step })
         ]
     );
+}
+
+#[test]
+fn a_second_evaluation_is_made_on_another_machine_where_there_is_one() {
+    let mut bench = Bench::new(settings());
+    for (number, name) in [(1, "a:1"), (2, "a:2"), (3, "b:7"), (4, "a:3")] {
+        bench.join_as(number, name);
+    }
+    bench.advance(1);
+    let (timeline, step, partition) = (timeline(), Step(1), PartitionId(3));
+    let report = |byte| WorkerSays::NonFinite {
+        timeline,
+        step,
+        partition,
+        digest: [byte; 32],
+        evaluations: 1,
+    };
+    let again = CoordinatorSays::Reevaluate {
+        timeline,
+        step,
+        partition,
+    };
+    let asked = |number| Effect::Say(worker(number), again.clone());
+    assert_eq!(bench.said(2, report(1)), vec![asked(3)]);
+    assert!(bench.down(3).contains(&asked(1)), "the next best");
 }
 
 #[test]

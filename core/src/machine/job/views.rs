@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::branch::Keeping;
+use super::crew::machine;
 use super::hosts::{Presence, replicas};
 use super::placement::{Candidates, Copies, Placed, backup_for, place};
 use super::{Effect, Job};
@@ -304,11 +305,9 @@ impl Job {
             .collect()
     }
 
-    /// What hosts of one machine have in common: their names are `machine:pid`.
     fn machine(&self, host: Incarnation) -> Option<String> {
-        let name = &self.hosting.hosts.get(&host)?.name;
-        let machine = name.rsplit_once(':').map_or(name.as_str(), |(at, _)| at);
-        Some(machine.to_owned())
+        let host = self.hosting.hosts.get(&host)?;
+        Some(machine(&host.name).to_owned())
     }
 
     fn peer(&self, incarnation: Incarnation) -> Option<Peer> {

@@ -30,6 +30,13 @@ impl Audits {
     pub(super) fn forget(&mut self) {
         self.untold.clear();
     }
+
+    /// Another life has evaluated nothing yet: what an earlier one made must not be heard twice, as
+    /// two members' opinions. The weights are still here to evaluate anew.
+    pub(super) fn begin_again(&mut self) {
+        self.made.clear();
+        self.untold.clear();
+    }
 }
 
 impl Worker {
@@ -99,8 +106,9 @@ impl Worker {
         self.audits.made.retain(|(step, _), _| *step >= below);
         self.audits.under_way.retain(|(step, _)| *step >= below);
         let later = self.audits.untold.split_off(&below);
-        for (_, opinions) in std::mem::replace(&mut self.audits.untold, later) {
-            say(&opinions, effects);
+        let told = std::mem::replace(&mut self.audits.untold, later);
+        for opinions in told.values().filter(|_| self.incarnation.is_some()) {
+            say(opinions, effects);
         }
         effects.push(Effect::Release(below));
     }
@@ -133,6 +141,9 @@ impl Worker {
     /// Tells what is known of steps of which nothing is under way any more: a step is one message,
     /// not one a leaf.
     pub(super) fn tell_audits(&mut self, effects: &mut Vec<Effect>) {
+        if self.incarnation.is_none() {
+            return;
+        }
         let Audits {
             untold,
             under_way,

@@ -288,7 +288,7 @@ impl Worker {
             };
             self.withheld.insert(partition, leaf);
             self.extra = self.extra.iter().filter(|p| *p != partition).collect();
-            report(timeline, step, (partition, leaf), effects);
+            self.report(timeline, step, (partition, leaf), effects);
         }
     }
 
@@ -334,7 +334,7 @@ impl Worker {
     pub(super) fn ask_again(&self, effects: &mut Vec<Effect>) {
         if let Some(timeline) = self.timeline() {
             for (partition, leaf) in &self.withheld {
-                report(timeline, self.step, (*partition, *leaf), effects);
+                self.report(timeline, self.step, (*partition, *leaf), effects);
             }
         }
         for slice in self.up() {
@@ -350,22 +350,26 @@ impl Worker {
             self.send(slice, sum, effects);
         }
     }
-}
 
-fn report(
-    timeline: Timeline,
-    step: Step,
-    (partition, leaf): (PartitionId, Withheld),
-    effects: &mut Vec<Effect>,
-) {
-    let evaluations = leaf.evaluations;
-    effects.extend(leaf.digest.map(|digest| {
-        Effect::Say(WorkerSays::NonFinite {
-            timeline,
-            step,
-            partition,
-            digest,
-            evaluations,
-        })
-    }));
+    /// Nothing is said between two lives: the coordinator would take it for the next one's, which
+    /// has evaluated nothing yet, and so for a second evaluation.
+    fn report(
+        &self,
+        timeline: Timeline,
+        step: Step,
+        (partition, leaf): (PartitionId, Withheld),
+        effects: &mut Vec<Effect>,
+    ) {
+        let evaluations = leaf.evaluations;
+        let digest = leaf.digest.filter(|_| self.incarnation.is_some());
+        effects.extend(digest.map(|digest| {
+            Effect::Say(WorkerSays::NonFinite {
+                timeline,
+                step,
+                partition,
+                digest,
+                evaluations,
+            })
+        }));
+    }
 }

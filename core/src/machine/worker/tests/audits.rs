@@ -178,3 +178,22 @@ fn without_a_rate_nothing_is_kept() {
     let keeps = |effect: &Effect| matches!(effect, Effect::Retain(_) | Effect::Audit { .. });
     assert!(!effects.iter().any(keeps), "{effects:?}");
 }
+
+#[test]
+fn what_an_earlier_life_evaluated_is_not_told_as_another_members_opinion() {
+    let mut bench = auditor();
+    bench.both_weights(0);
+    bench.summed(0, &[(0, 5), (1, 6)]);
+    let told = bench.evaluated(0, 2, 7);
+    assert_eq!(told.len(), 1, "{told:?}");
+    bench.both_weights(1);
+    bench.evaluated(1, 2, 8);
+    bench.event(Event::Orphaned);
+    let between = bench.summed(1, &[(0, 5), (1, 6)]);
+    let says = |effect: &Effect| matches!(effect, Effect::Say(_));
+    assert!(!between.iter().any(says), "{between:?}");
+    bench.event(Event::Welcomed(Incarnation::first(2)));
+    assert_eq!(bench.asked(0, 2, 0), [audit(0, 2)], "evaluated anew");
+    assert_eq!(bench.evaluated(0, 2, 9), [opinion(0, 2, 1, Some(9))]);
+    assert_eq!(bench.asked(1, 0, 0), [audit(1, 0)], "evaluated anew");
+}
