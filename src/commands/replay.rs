@@ -92,7 +92,7 @@ impl Replay {
         let task = match given {
             Some(task) => task,
             None => {
-                let document = Document::parse(&plan.job.toml());
+                let document = Document::received(&plan.job.toml());
                 let document = document.map_err(|error| self.job.refused(&error))?;
                 self.job.task(document, registry)?
             }

@@ -161,7 +161,8 @@ async fn read(mut inbox: Inbox, host: &Addr<HostActor>) -> String {
 /// Builds the job off this thread; heartbeats go on meanwhile.
 async fn build(registry: &Arc<Registry>, control: &Control<HostWelcome>) -> Result<Task, Exit> {
     let welcome = &control.welcome;
-    let parse = |text: &str| Document::parse(text).map_err(|error| Exit::Usage(error.to_string()));
+    let parse =
+        |text: &str| Document::received(text).map_err(|error| Exit::Usage(error.to_string()));
     let job = Job::read(&mut parse(&welcome.job)?);
     let job = job.map_err(|error| Exit::Usage(error.to_string()))?;
     let document = parse(&welcome.job)?;

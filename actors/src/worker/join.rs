@@ -124,7 +124,8 @@ async fn build(
     data: Option<PathBuf>,
 ) -> Result<Arc<Task>, Exit> {
     let text = control.welcome.job.clone();
-    let parse = |text: &str| Document::parse(text).map_err(|error| Exit::Usage(error.to_string()));
+    let parse =
+        |text: &str| Document::received(text).map_err(|error| Exit::Usage(error.to_string()));
     let job = Job::read(&mut parse(&text)?).map_err(|error| Exit::Usage(error.to_string()))?;
     let document = parse(&text)?;
     let registry = Arc::clone(registry);

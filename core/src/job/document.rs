@@ -66,6 +66,20 @@ impl Document {
         Ok(document)
     }
 
+    /// Reads a job that another process printed. Its lines are nobody's: errors name none.
+    ///
+    /// # Errors
+    /// As [`Self::parse`].
+    pub fn received(text: &str) -> Result<Self, JobError> {
+        let mut document = Self::parse(text)?;
+        for table in document.tables.values_mut() {
+            table.origin = Origin::Absent;
+            let keys = table.keys.values_mut();
+            keys.for_each(|written| written.origin = Origin::Absent);
+        }
+        Ok(document)
+    }
+
     /// The job of an empty file: every key has its default.
     #[must_use]
     pub fn empty() -> Self {

@@ -16,6 +16,22 @@ fn refused(text: &str) -> String {
 }
 
 #[test]
+fn a_job_that_another_process_printed_names_no_line() {
+    let text = "[run]\nbatch = 0\n";
+    let refusal = |document: Result<Document, JobError>| {
+        let refused = Job::read(&mut document.expect("TOML")).map(drop);
+        refused.expect_err("a batch has samples").to_string()
+    };
+    let written = refusal(Document::parse(text));
+    assert!(
+        written.starts_with("job file line 2, [run] batch: "),
+        "{written}"
+    );
+    let received = refusal(Document::received(text));
+    assert_eq!(received, written.replace(" line 2", ""));
+}
+
+#[test]
 fn an_empty_file_is_the_default_job() {
     let (job, _) = read("").unwrap();
     assert_eq!(job, Job::default());
