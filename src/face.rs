@@ -1,6 +1,7 @@
 //! What a person or a program sees of a run that is under way: a bar on a terminal, plain lines
 //! elsewhere, or one JSON object a line.
 
+use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
@@ -52,6 +53,9 @@ pub(crate) enum Event {
         test_accuracy: Option<f64>,
         /// Mean loss over the test rows.
         test_loss: f64,
+        /// The same of each loss that the model names, before its weight.
+        #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+        test_losses: BTreeMap<String, f64>,
     },
     /// Something changed that a person would ask about.
     Notice {
@@ -139,10 +143,12 @@ impl Face {
                 step,
                 test_accuracy,
                 test_loss,
+                test_losses,
             } => {
                 let accuracy = accuracy(*test_accuracy);
+                let losses = losses(test_losses);
                 self.line(&format!(
-                    "epoch {epoch}/{epochs}  step {step}  test loss {test_loss:.4}{accuracy}"
+                    "epoch {epoch}/{epochs}  step {step}  test loss {test_loss:.4}{losses}{accuracy}"
                 ));
             }
             Event::Notice { text } => self.line(text),
@@ -256,6 +262,16 @@ fn accuracy(accuracy: Option<f64>) -> String {
     accuracy.map_or_else(String::new, |share| format!("  test accuracy {share:.4}"))
 }
 
+fn losses(losses: &BTreeMap<String, f64>) -> String {
+    let each = losses
+        .iter()
+        .map(|(name, loss)| format!("{name} {loss:.4}"));
+    match each.collect::<Vec<_>>().join(", ") {
+        none if none.is_empty() => none,
+        all => format!(" ({all})"),
+    }
+}
+
 fn summary(report: &Report) -> Vec<String> {
     let mut lines = vec![format!(
         "{} {}: {} of {} steps, {} samples, {:.1} s, {:.0} samples/s",
@@ -269,6 +285,11 @@ fn summary(report: &Report) -> Vec<String> {
     )];
     if let Some(share) = report.test_accuracy {
         lines.push(format!("test accuracy   {share:.4}"));
+    }
+    if !report.test_losses.is_empty() {
+        let loss = report.test_loss.unwrap_or(f64::NAN);
+        let losses = losses(&report.test_losses);
+        lines.push(format!("test loss       {loss:.4}{losses}"));
     }
     if let Some(hash) = &report.weights_sha256 {
         lines.push(format!("weights sha256  {hash}"));

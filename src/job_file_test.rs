@@ -15,6 +15,7 @@ const NAMES: [(&str, &[&str]); 3] = [
             "cnn",
             "transformer",
             "factorization",
+            "vae",
         ],
     ),
     (
@@ -83,7 +84,13 @@ fn the_reference_of_the_named_sections_is_what_the_code_declares() {
 #[test]
 fn the_examples_are_jobs_of_the_runs_that_they_are_named_after() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    for name in ["digits", "fashion-cnn", "fashion-mlp", "fashion-softmax"] {
+    for name in [
+        "digits",
+        "fashion-cnn",
+        "fashion-mlp",
+        "fashion-softmax",
+        "vae",
+    ] {
         let text = std::fs::read_to_string(root.join(format!("examples/{name}.toml")));
         let task = task(&text.expect("an example"), root);
         assert_eq!(task.job.run.name, name);

@@ -25,6 +25,8 @@ pub enum Net {
     Transformer,
     /// Vectors of length 4, over the rows as ids.
     Factorization,
+    /// Draws in the middle, over rows of zeros and ones.
+    Vae,
 }
 
 impl Net {
@@ -44,20 +46,22 @@ impl Net {
                 let fields = vec![BELOW; spec.width as usize];
                 format!("name = \"factorization\"\nfields = {fields:?}\nrank = 4\n")
             }
+            Self::Vae => "name = \"vae\"\nhidden = [10]\nlatent = 3\nkl_weight = 0.5\n".into(),
         }
     }
 
-    /// Whether the rows' values are whole numbers.
-    fn counts(self) -> bool {
+    /// What the rows' values stay below, where they are whole numbers; else 0.
+    fn below(self) -> u32 {
         match self {
-            Self::Mlp | Self::Cnn => false,
-            Self::Transformer | Self::Factorization => true,
+            Self::Mlp | Self::Cnn => 0,
+            Self::Transformer | Self::Factorization => BELOW,
+            Self::Vae => 2,
         }
     }
 
     fn classes(self) -> u32 {
         match self {
-            Self::Mlp | Self::Cnn => CLASSES,
+            Self::Mlp | Self::Cnn | Self::Vae => CLASSES,
             Self::Transformer => BELOW,
             Self::Factorization => 2,
         }
@@ -197,7 +201,7 @@ impl Spec {
             "[run]\nname = \"chaos\"\nseed = 11\nsteps = {}\nbatch = {}\npartitions = {}\nblock = {}\n\
              clip_norm = 0.4\nnon_finite = \"{}\"\n\
              [data]\nname = \"noise\"\nrows = {}\ntest_rows = {}\nwidth = {}\npoison = {}\n\
-             classes = {}\ncounts = {}\n[model]\n{}\
+             classes = {}\nbelow = {}\n[model]\n{}\
              [optimizer]\nname = \"{}\"\n[failure]\naudit_rate = {:?}\nlease = {}\ndrain_grace = {}\n\
              [checkpoint]\nevery_seconds = 0.0\n",
             self.steps,
@@ -210,7 +214,7 @@ impl Spec {
             self.width,
             self.poison.unwrap_or(u32::MAX),
             self.net.classes(),
-            self.net.counts(),
+            self.net.below(),
             self.net.toml(self),
             self.optimizer,
             self.audit_rate,
@@ -253,7 +257,7 @@ const POISON: Key = Key::bits(
 );
 
 const COUNT: Key = Key::bits("classes", "", "Number of classes.");
-const COUNTS: Key = Key::bits("counts", "", "Whether values are whole numbers.");
+const WHOLE: Key = Key::bits("below", "", "What whole values stay below; 0 for others.");
 
 fn noise(section: &mut Section<'_>, _: Option<&Path>) -> Result<Split, JobError> {
     let mut number = |key: &Key| {
@@ -263,12 +267,12 @@ fn noise(section: &mut Section<'_>, _: Option<&Path>) -> Result<Split, JobError>
     let (rows, test_rows) = (number(&ROWS)?, number(&TEST_ROWS)?);
     let (width, poison) = (number(&WIDTH)?, number(&POISON)?);
     let classes = number(&COUNT)?;
-    let draw: Draw = if section.boolean(&COUNTS, None)? {
-        |stream| stream.below(BELOW) as f32
-    } else {
-        |stream| stream.unit_f32() * 4.0 - 2.0
-    };
+    let below = number(&WHOLE)?;
     let made = |seed, rows, poison| -> Arc<dyn Dataset> {
+        let draw = |stream: &mut random::Stream| match below {
+            0 => stream.unit_f32() * 4.0 - 2.0,
+            below => stream.below(below) as f32,
+        };
         Arc::new(Noise::new(seed, (rows, width, classes), draw, poison))
     };
     Ok(Split {
@@ -284,14 +288,11 @@ struct Noise {
     classes: Vec<u32>,
 }
 
-/// How a value is drawn.
-type Draw = fn(&mut random::Stream) -> f32;
-
 impl Noise {
     fn new(
         seed: u64,
         (rows, width, classes): (u32, u32, u32),
-        draw: Draw,
+        draw: impl Fn(&mut random::Stream) -> f32,
         poison: Option<u32>,
     ) -> Self {
         let mut stream = random::Key::new(seed, random::Purpose::Synthetic).stream();

@@ -127,6 +127,11 @@ fn transformer() {
 }
 
 #[test]
+fn vae() {
+    every_net_has_the_serial_chain(Net::Vae, 12);
+}
+
+#[test]
 fn factorization() {
     every_net_has_the_serial_chain(Net::Factorization, 3);
 }

@@ -69,6 +69,7 @@ impl History {
                 rows,
                 correct,
                 loss_sum,
+                parts,
             } => {
                 let metrics = Metrics {
                     version: step,
@@ -76,6 +77,7 @@ impl History {
                     rows,
                     correct,
                     loss_sum,
+                    parts,
                 };
                 if timeline >= self.newest {
                     self.evaluations.insert(step, metrics);

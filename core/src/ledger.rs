@@ -7,6 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::id::{Incarnation, Step, Timeline};
 use crate::job::Effective;
+use crate::message::PARTS;
 use crate::tree::Node;
 
 /// One line of a run's ledger.
@@ -60,7 +61,14 @@ pub enum Record {
         /// Sum of per-row losses, in tree order.
         #[serde(with = "maybe_finite")]
         loss_sum: f64,
+        /// The same of each loss that the model names, to the last that is not 0.
+        #[serde(default, skip_serializing_if = "is_zero", with = "maybe_finite_parts")]
+        parts: [f64; PARTS],
     },
+}
+
+fn is_zero(parts: &[f64; PARTS]) -> bool {
+    *parts == [0.0; PARTS]
 }
 
 /// Who came and went, in all: numbers that only grow, over every life of the coordinator.
@@ -189,6 +197,22 @@ mod maybe_finite {
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<f64, D::Error> {
         Ok(Option::deserialize(d)?.unwrap_or(f64::NAN))
+    }
+}
+
+/// [`maybe_finite`] for the parts of a loss.
+mod maybe_finite_parts {
+    use super::{Deserialize, Deserializer, PARTS, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(parts: &[f64; PARTS], s: S) -> Result<S::Ok, S::Error> {
+        parts
+            .map(|part| part.is_finite().then_some(part))
+            .serialize(s)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<[f64; PARTS], D::Error> {
+        let parts = <[Option<f64>; PARTS]>::deserialize(d)?;
+        Ok(parts.map(|part| part.unwrap_or(f64::NAN)))
     }
 }
 

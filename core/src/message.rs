@@ -33,7 +33,7 @@ pub use host::{
     Backup, Branch, Duty, Holding, HostSays, HostTold, HostWelcome, Peer, ReplicaSays, SliceView,
     StoreAsks, StoreSays,
 };
-pub use member::{Claim, CoordinatorSays, TaskScore, WorkerSays};
+pub use member::{Claim, CoordinatorSays, PARTS, TaskScore, WorkerSays};
 
 /// A right to evaluate a partition: from a step on until changed, or up to a planned hand-over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

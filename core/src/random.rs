@@ -35,6 +35,8 @@ pub enum Purpose {
     Augmentation = 8,
     /// Draws of a user's own model or data source.
     User = 9,
+    /// Points drawn from a distribution that a built-in model makes; index = which of them.
+    Noise = 10,
 }
 
 /// The name of a stream.

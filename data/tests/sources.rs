@@ -51,6 +51,18 @@ fn a_job_names_its_source() {
 }
 
 #[test]
+fn rows_without_values_are_for_models_that_have_them() {
+    let registry = sources(Registry::default());
+    let job = "[data]\nname = \"numbers\"\nrows = 9\ntest_rows = 0\n[model]\nname = \"mlp\"\n";
+    let refused = registry.task(Document::parse(job).unwrap(), None);
+    assert_eq!(
+        refused.map(drop).expect_err("no values").to_string(),
+        "job file line 6, [model] name: learns from values, and rows of the source numbers have \
+         none here; choose another source, or a [model] command that has the rows itself"
+    );
+}
+
+#[test]
 fn all_keys_of_csv() {
     let keys = "path = \"quirks/q05_missing.csv\"\ntarget_column = \"y\"\ncolumns = [\"x\"]\n\
                 skip_rows = 0\nheader = \"yes\"\ndelimiter = \"comma\"\nmissing = \"drop\"\nclasses = 2\n\

@@ -127,6 +127,7 @@ impl Desk {
             rows,
             correct,
             loss_sum: loss_sum.unwrap_or(f64::NAN),
+            ..Score::default()
         })
     }
 

@@ -7,6 +7,7 @@ pub mod autograd;
 mod builtin;
 pub mod dataset;
 pub mod kernel;
+pub mod look;
 pub mod math;
 pub mod model;
 pub mod models;

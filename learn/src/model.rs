@@ -2,6 +2,7 @@
 //! microbatches to sums of per-sample gradients.
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -112,6 +113,9 @@ pub enum Addition {
     Exact,
 }
 
+/// The most losses that a model may name.
+pub const MOST_LOSSES: usize = resilin_core::message::PARTS;
+
 /// How well some rows are predicted.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Score {
@@ -121,6 +125,28 @@ pub struct Score {
     pub correct: Option<u64>,
     /// Sum of per-sample losses, added row by row.
     pub loss_sum: f64,
+    /// The same of each named loss before its weight, in the order of [`Model::losses`]; 0 beyond
+    /// them.
+    pub parts: [f64; MOST_LOSSES],
+}
+
+impl Score {
+    /// The mean over the rows of each loss that the model names.
+    #[must_use]
+    pub fn mean_losses(&self, names: &[String]) -> BTreeMap<String, f64> {
+        mean_losses(names, &self.parts, self.rows)
+    }
+}
+
+/// The mean over `rows` rows of each named loss.
+#[must_use]
+pub fn mean_losses(
+    names: &[String],
+    parts: &[f64; MOST_LOSSES],
+    rows: u64,
+) -> BTreeMap<String, f64> {
+    let means = parts.iter().map(|part| part / rows as f64);
+    names.iter().cloned().zip(means).collect()
 }
 
 /// Memory a model keeps between evaluations, so that steps allocate nothing. Contents never
@@ -163,6 +189,29 @@ pub trait Model: Send + Sync {
     /// Whether the model must show that it repeats its results.
     fn repeats(&self) -> Repeats {
         Repeats::Unproven
+    }
+
+    /// Whether [`Self::check`] looks at values: every row is shown to it before a run then.
+    fn is_choosy(&self) -> bool {
+        false
+    }
+
+    /// Whether the rows' values are such as the model takes; targets are not looked at.
+    ///
+    /// # Errors
+    /// Rows that do not fit.
+    fn check(&self, _batch: &Batch) -> Result<(), ModelError> {
+        Ok(())
+    }
+
+    /// What a person should know who trains it on microbatches of so many samples.
+    fn advice(&self, _samples: u32) -> Option<String> {
+        None
+    }
+
+    /// Names of the losses that a row's loss is the weighted sum of; none where it is one.
+    fn losses(&self) -> Vec<String> {
+        Vec::new()
     }
 
     /// Named tensors in flatten order.
@@ -231,6 +280,22 @@ impl<M: Model + ?Sized> Model for Arc<M> {
 
     fn repeats(&self) -> Repeats {
         (**self).repeats()
+    }
+
+    fn is_choosy(&self) -> bool {
+        (**self).is_choosy()
+    }
+
+    fn check(&self, batch: &Batch) -> Result<(), ModelError> {
+        (**self).check(batch)
+    }
+
+    fn advice(&self, samples: u32) -> Option<String> {
+        (**self).advice(samples)
+    }
+
+    fn losses(&self) -> Vec<String> {
+        (**self).losses()
     }
 
     fn entries(&self) -> Vec<Entry> {

@@ -1,10 +1,12 @@
 //! `resilin reference`: the serial oracle. One process, no actors, no network; the same bits.
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use resilin_actors::Exit;
 use resilin_actors::coordinator::Report;
 use resilin_learn::kernel::{Digest, EvaluateError, hex, weights_sha256};
+use resilin_learn::look::{check_rows, notes};
 use resilin_learn::model::Score;
 use resilin_learn::reference::{self, Progress, ReferenceError, Trained};
 use resilin_learn::registry::Registry;
@@ -30,8 +32,12 @@ impl Reference {
     pub(crate) fn run(&self, registry: &Registry) -> Result<(), Exit> {
         self.results.check()?;
         let task = self.job.task(self.job.document()?, registry)?;
+        check_rows(&task).map_err(|error| Exit::Usage(error.to_string()))?;
         rehearse(&task)?;
         let mut watch = Watch::new(&task, Face::new(self.face));
+        for text in notes(&task) {
+            watch.face.show(&Event::Notice { text });
+        }
         let trained = reference::run(&task, |progress| watch.take(progress));
         let trained = trained.map_err(|error| {
             watch.face.clear();
@@ -54,6 +60,8 @@ struct Watch {
     loss: Option<f64>,
     steps_per_epoch: u64,
     total_steps: u64,
+    /// Names of the model's losses.
+    losses: Vec<String>,
 }
 
 impl Watch {
@@ -73,6 +81,7 @@ impl Watch {
             loss: None,
             steps_per_epoch: task.sampling.steps_per_epoch(),
             total_steps: task.total_steps,
+            losses: task.model.losses(),
         }
     }
 
@@ -113,6 +122,7 @@ impl Watch {
                     step: epoch * self.steps_per_epoch,
                     test_accuracy: accuracy(&score),
                     test_loss: score.loss_sum / score.rows as f64,
+                    test_losses: score.mean_losses(&self.losses),
                 });
             }
         }
@@ -135,6 +145,9 @@ impl Watch {
             train_loss: self.loss,
             test_accuracy: trained.test.as_ref().and_then(accuracy),
             test_loss: trained.test.map(|test| test.loss_sum / test.rows as f64),
+            test_losses: trained
+                .test
+                .map_or_else(BTreeMap::new, |test| test.mean_losses(&self.losses)),
             wall_s,
             samples_per_s: trained.samples as f64 / wall_s,
             workers_joined: 0,

@@ -9,6 +9,7 @@ use std::thread;
 use resilin_core::Step;
 use resilin_core::tree::{Node, PartitionSet};
 use resilin_learn::kernel::{EvaluateError, Evaluator, NodeResult};
+use resilin_learn::look::check_rows;
 use resilin_learn::reference::{Part, Reference, StepReport};
 use resilin_learn::rehearsal::rehearse;
 use resilin_learn::task::Task;
@@ -35,6 +36,7 @@ pub(super) fn train(
     workers: u32,
     mut observer: Observer<'_>,
 ) -> Result<Trained, TrainError> {
+    check_rows(task)?;
     rehearse(task)?;
     let mut reference = Reference::new(task);
     let rules = task.rules(1);

@@ -211,6 +211,7 @@ impl Watch<'_> {
                 rows,
                 correct,
                 loss_sum,
+                parts,
             } = metrics;
             if version <= self.scored {
                 continue;
@@ -220,6 +221,7 @@ impl Watch<'_> {
                 rows,
                 correct,
                 loss_sum,
+                parts,
             };
             let said = (self.observer)(&Moment::Scored {
                 step: version.0,

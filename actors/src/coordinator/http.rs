@@ -35,6 +35,9 @@ pub struct RunStatus {
     pub location: Location,
     /// The state directory.
     pub state: PathBuf,
+    /// Names of the losses that scores have parts of.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub losses: Vec<String>,
     /// The job at this moment.
     #[serde(flatten)]
     pub job: Status,
@@ -207,6 +210,7 @@ async fn status(desk: Data<Desk>) -> Result<Json<RunStatus>, Refused> {
         seed: run.seed,
         location: desk.location.clone(),
         state: desk.state.clone(),
+        losses: desk.common.task.model.losses(),
         job: status,
         recent,
     }))

@@ -15,6 +15,7 @@ use resilin_core::machine::Rules;
 use resilin_core::machine::job::Metrics;
 use resilin_core::message::Branch;
 use resilin_learn::dataset::Manifest;
+use resilin_learn::look::{check_rows, notes};
 use resilin_learn::numerics;
 use resilin_learn::registry::Registry;
 use resilin_learn::task::Task;
@@ -59,6 +60,10 @@ pub(super) enum Opened {
 pub(super) fn open(options: Options, registry: &Registry) -> Result<Opened, Exit> {
     let task = registry.task(options.job.clone(), options.data.as_deref());
     let task = Arc::new(task.map_err(|error| Exit::Usage(error.to_string()))?);
+    check_rows(&task).map_err(|error| Exit::Usage(error.to_string()))?;
+    for note in notes(&task) {
+        tracing::warn!("{note}");
+    }
     // Workers evaluate.
     task.model.rest();
     let numerics = check_numerics(task.job.run.bits)?;

@@ -1,5 +1,6 @@
 //! The report of a run: what `--report` writes and the store keeps with a finished run.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use resilin_core::job::Bits;
@@ -37,6 +38,9 @@ pub struct Report {
     pub test_accuracy: Option<f64>,
     /// Mean loss over the test rows of that version.
     pub test_loss: Option<f64>,
+    /// The same of each loss that the model names, before its weight.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub test_losses: BTreeMap<String, f64>,
     /// Seconds.
     pub wall_s: f64,
     /// Rows applied a second, over this coordinator's life.

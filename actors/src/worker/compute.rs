@@ -327,6 +327,7 @@ fn score(
             rows: score.rows,
             correct: score.correct,
             loss_sum: score.loss_sum,
+            parts: score.parts,
         },
     });
     Ok(())

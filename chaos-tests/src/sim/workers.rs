@@ -132,6 +132,7 @@ impl Sim<'_> {
                     rows: score.rows,
                     correct: score.correct,
                     loss_sum: score.loss_sum,
+                    parts: score.parts,
                 };
                 let event = Event::Scored {
                     timeline,

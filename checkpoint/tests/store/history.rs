@@ -91,6 +91,7 @@ fn evaluations_of_the_newest_timeline_are_read_back() {
         rows: 360,
         correct: Some(300 + step),
         loss_sum,
+        parts: [0.0, loss_sum, 0.0, 0.0],
     };
     let timeline = first().next();
     run.append(&[
@@ -109,6 +110,7 @@ fn evaluations_of_the_newest_timeline_are_read_back() {
         rows: 360,
         correct: Some(300 + step),
         loss_sum,
+        parts: [0.0, loss_sum, 0.0, 0.0],
     };
     let history = run.history().unwrap();
     let evaluations: Vec<_> = history.evaluations().copied().collect();

@@ -75,7 +75,10 @@ pub struct Claim {
     pub leases: Vec<Lease>,
 }
 
-/// Integer counts and an f64 sum over one fixed range of test rows.
+/// The most named losses that a score tells apart.
+pub const PARTS: usize = 4;
+
+/// Integer counts and f64 sums over one fixed range of test rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TaskScore {
     /// Rows scored.
@@ -84,6 +87,9 @@ pub struct TaskScore {
     pub correct: Option<u64>,
     /// Sum of per-sample losses.
     pub loss_sum: f64,
+    /// The same of each loss that the model names; 0 beyond them.
+    #[serde(default)]
+    pub parts: [f64; PARTS],
 }
 
 /// Coordinator to worker, on the control link.

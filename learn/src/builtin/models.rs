@@ -9,7 +9,7 @@ use crate::model::{Model, ModelError};
 use crate::models::{
     CnnConfig, CnnNetwork, FactorizationConfig, FactorizationNetwork, Layer, Linear, LinearConfig,
     Mlp, MlpConfig, OnTape, RowLoss, Rows, Softmax, SoftmaxConfig, TransformerConfig,
-    TransformerNetwork,
+    TransformerNetwork, VaeConfig, VaeNetwork,
 };
 use crate::registry::Registry;
 
@@ -45,6 +45,17 @@ const FIELDS: Key = Key::bits(
     "Number of ids of each column of a row; they count from 0.",
 );
 const RANK: Key = Key::bits("rank", "", "Length of the vector of an id.");
+const LATENT: Key = Key::bits("latent", "values", "Values that stand for a row.");
+const RECONSTRUCTION_WEIGHT: Key = Key::bits(
+    "reconstruction_weight",
+    "",
+    "Factor of the reconstruction loss in the sum.",
+);
+const KL_WEIGHT: Key = Key::bits(
+    "kl_weight",
+    "",
+    "Factor of the divergence from the standard normal distribution in the sum.",
+);
 
 /// What a `cnn` is without layers of one's own.
 const USUAL_LAYERS: [&str; 5] = [
@@ -60,12 +71,30 @@ const MOST: i64 = 1 << 20;
 
 pub(super) fn register(registry: Registry) -> Registry {
     registry
-        .model("linear", linear)
-        .model("softmax", softmax)
-        .model("mlp", mlp)
-        .model("cnn", cnn)
-        .model("transformer", transformer)
-        .model("factorization", factorization)
+        .model("linear", with_values(linear))
+        .model("softmax", with_values(softmax))
+        .model("mlp", with_values(mlp))
+        .model("cnn", with_values(cnn))
+        .model("transformer", with_values(transformer))
+        .model("factorization", with_values(factorization))
+        .model("vae", with_values(vae))
+}
+
+/// A builder of a model that learns from the values of rows: refuses rows that have none here.
+fn with_values(
+    build: fn(&mut Section<'_>, &Manifest) -> Result<Box<dyn Model>, JobError>,
+) -> impl Fn(&mut Section<'_>, &Manifest) -> Result<Box<dyn Model>, JobError> + Send + Sync {
+    move |section, data| {
+        if data.width == 0 {
+            let message = format!(
+                "learns from values, and rows of the source {} have none here; choose another source, \
+                 or a [model] command that has the rows itself",
+                data.source
+            );
+            return Err(section.error("name", message));
+        }
+        build(section, data)
+    }
 }
 
 fn linear(section: &mut Section<'_>, data: &Manifest) -> Result<Box<dyn Model>, JobError> {
@@ -170,6 +199,21 @@ fn factorization(section: &mut Section<'_>, data: &Manifest) -> Result<Box<dyn M
         fields: sizes(fields),
         rank: size(rank),
         loss,
+    });
+    boxed(section, network.map(OnTape::new))
+}
+
+fn vae(section: &mut Section<'_>, data: &Manifest) -> Result<Box<dyn Model>, JobError> {
+    let hidden = section.integers(&HIDDEN, Some(&[128]), 1..=MOST)?;
+    let latent = section.integer(&LATENT, Some(8), 1..=MOST)?;
+    let activation = activation(section)?;
+    let network = VaeNetwork::new(VaeConfig {
+        rows: rows(data),
+        hidden: sizes(hidden),
+        latent: size(latent),
+        activation,
+        reconstruction_weight: section.float(&RECONSTRUCTION_WEIGHT, Some(1.0), 0.0..=1e6)?,
+        kl_weight: section.float(&KL_WEIGHT, Some(1.0), 0.0..=1e6)?,
     });
     boxed(section, network.map(OnTape::new))
 }

@@ -61,13 +61,17 @@ pub fn combine_scores(scores: &[Score]) -> Option<Score> {
         return None;
     }
     let all = (0..count).map(PartitionId).collect();
-    let losses: Vec<(Node, f64)> = (0..count)
-        .map(|k| (Node { level: 0, index: k }, scores[k as usize].loss_sum))
-        .collect();
+    let sum = |of: &dyn Fn(&Score) -> f64| {
+        let losses: Vec<(Node, f64)> = (0..count)
+            .map(|k| (Node { level: 0, index: k }, of(&scores[k as usize])))
+            .collect();
+        tree_sum_f64(Tree::new(count).root(), &all, &losses)
+    };
     Some(Score {
         rows: scores.iter().map(|s| s.rows).sum(),
         correct: scores.iter().map(|s| s.correct).sum(),
-        loss_sum: tree_sum_f64(Tree::new(count).root(), &all, &losses),
+        loss_sum: sum(&|score| score.loss_sum),
+        parts: std::array::from_fn(|part| sum(&|score| score.parts[part])),
     })
 }
 

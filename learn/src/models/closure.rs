@@ -5,12 +5,13 @@ use resilin_core::random::{Purpose, Stream};
 
 use super::Rows;
 use super::initial::Initial;
+use super::named_loss::{self, NamedLoss};
 use crate::autograd::{Parameters, Tape, Var, ops};
 use crate::dataset::{Batch, TargetKind, Targets};
 use crate::math::{Float, largest};
 use crate::model::{Microbatch, Model, ModelError, Outcome, Score, Sink, Workspace};
 
-type Loss = dyn Fn(&mut Tape<f32>, &Batch, &Draws<'_>) -> Var + Send + Sync;
+type Loss = dyn Fn(&mut Tape<f32>, &Batch, &Draws<'_>) -> Vec<Var> + Send + Sync;
 type Predict = dyn Fn(&mut Tape<f32>, &Batch) -> Var + Send + Sync;
 type Initialise = dyn Fn(Stream, &Entry, &mut [f32]) + Send + Sync;
 
@@ -57,6 +58,8 @@ impl<'a> Draws<'a> {
 pub struct ClosureModel {
     parameters: Parameters,
     rows: Rows,
+    /// Empty for one loss without a name.
+    losses: Vec<NamedLoss>,
     loss: Box<Loss>,
     predict: Option<Box<Predict>>,
     initialise: Box<Initialise>,
@@ -72,10 +75,33 @@ impl ClosureModel {
         Self {
             parameters,
             rows,
-            loss: Box::new(loss),
+            losses: Vec::new(),
+            loss: Box::new(move |tape, batch, draws| vec![loss(tape, batch, draws)]),
             predict: None,
             initialise: Box::new(glorot),
         }
+    }
+
+    /// A model of several losses: the function gives the sum over the rows of each, in the order of
+    /// `losses`. What is trained is their weighted sum; scores report each by name.
+    ///
+    /// # Errors
+    /// None or too many losses, two of one name, or a weight that is no number.
+    pub fn of_losses(
+        parameters: Parameters,
+        rows: Rows,
+        losses: Vec<NamedLoss>,
+        loss: impl Fn(&mut Tape<f32>, &Batch, &Draws<'_>) -> Vec<Var> + Send + Sync + 'static,
+    ) -> Result<Self, ModelError> {
+        named_loss::check(&losses)?;
+        Ok(Self {
+            parameters,
+            rows,
+            losses,
+            loss: Box::new(loss),
+            predict: None,
+            initialise: Box::new(glorot),
+        })
     }
 
     /// With outputs [rows, classes], of which the largest is the predicted class: scores then count
@@ -99,6 +125,15 @@ impl ClosureModel {
         self
     }
 
+    /// The value that is trained, and those of all losses.
+    fn losses_of(&self, tape: &mut Tape<f32>, batch: &Batch, draws: &Draws<'_>) -> (Var, Vec<Var>) {
+        let values = (self.loss)(tape, batch, draws);
+        match self.losses.as_slice() {
+            [] => (values[0], Vec::new()),
+            losses => (named_loss::weighted_sum(tape, losses, &values), values),
+        }
+    }
+
     fn count_correct(&self, tape: &mut Tape<f32>, batch: &Batch) -> Option<u64> {
         let (TargetKind::Classes(count), Targets::Classes(classes)) =
             (self.rows.targets, &batch.targets)
@@ -116,6 +151,10 @@ impl ClosureModel {
 }
 
 impl Model for ClosureModel {
+    fn losses(&self) -> Vec<String> {
+        self.losses.iter().map(|loss| loss.name.clone()).collect()
+    }
+
     fn entries(&self) -> Vec<Entry> {
         self.parameters.entries().to_vec()
     }
@@ -147,7 +186,7 @@ impl Model for ClosureModel {
         tape.load(weights);
         for (k, microbatch) in microbatches.iter().enumerate() {
             tape.clear();
-            let loss = (self.loss)(tape, microbatch.batch, &Draws::of(microbatch));
+            let (loss, _) = self.losses_of(tape, microbatch.batch, &Draws::of(microbatch));
             tape.backward(loss, sink.gradient(k));
             let rows = microbatch.batch.rows;
             let outcome = Outcome {
@@ -169,12 +208,14 @@ impl Model for ClosureModel {
         self.rows.check(batch)?;
         let tape = tape(workspace);
         tape.load(weights);
-        let loss = (self.loss)(tape, batch, &Draws::none());
+        let (loss, named) = self.losses_of(tape, batch, &Draws::none());
         let loss_sum = f64::from(tape.scalar(loss));
+        let parts = named_loss::parts(tape, &named);
         Ok(Score {
             rows: batch.rows as u64,
             correct: self.count_correct(tape, batch),
             loss_sum,
+            parts,
         })
     }
 

@@ -103,6 +103,10 @@ impl Network for FactorizationNetwork {
         &self.config.loss
     }
 
+    fn is_choosy(&self) -> bool {
+        true
+    }
+
     fn check(&self, batch: &Batch) -> Result<(), ModelError> {
         self.rows().check_features(batch)?;
         super::rows::check_numbers(batch, |column| self.config.fields[column])

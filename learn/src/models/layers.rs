@@ -253,6 +253,7 @@ impl Layers {
             rows: batch.rows as u64,
             correct,
             loss_sum: scratch.pull_loss(self, loss.scored(), 0..batch.rows, &batch.targets),
+            ..Score::default()
         })
     }
 

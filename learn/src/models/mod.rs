@@ -2,7 +2,7 @@
 //!
 //! `linear`, `softmax` and `mlp` are dense layers over one engine, `layers`, written by hand on the
 //! functions of [`crate::math`] for speed; tests hold them equal, to the bit, to the tape. `cnn`,
-//! `transformer` and `factorization` are layers on the tape, over `on_tape`.
+//! `transformer`, `factorization` and `vae` are layers on the tape, over `on_tape`.
 
 mod closure;
 mod cnn;
@@ -11,6 +11,7 @@ mod initial;
 mod layers;
 mod linear;
 mod mlp;
+mod named_loss;
 mod on_tape;
 mod parts;
 mod pass;
@@ -18,17 +19,20 @@ mod row_loss;
 mod rows;
 mod softmax;
 mod transformer;
+mod vae;
 
 pub use closure::{ClosureModel, Draws};
 pub use cnn::{Cnn, CnnConfig, CnnNetwork, Layer, Norm};
 pub use factorization::{Factorization, FactorizationConfig, FactorizationNetwork};
 pub use linear::{Linear, LinearConfig};
 pub use mlp::{Mlp, MlpConfig};
+pub use named_loss::NamedLoss;
 pub use on_tape::{Network, OnTape, training_loss};
 pub use row_loss::RowLoss;
 pub use rows::Rows;
 pub use softmax::{Softmax, SoftmaxConfig};
 pub use transformer::{Transformer, TransformerConfig, TransformerNetwork};
+pub use vae::{Vae, VaeConfig, VaeNetwork};
 
 /// Implements `Model` for a struct with a field `layers` by handing every call on.
 macro_rules! model_of_layers {

@@ -5,7 +5,8 @@
 
 use resilin_core::layout::Entry;
 
-use super::{Draws, RowLoss, Rows};
+use super::named_loss::{parts, weighted_sum};
+use super::{Draws, NamedLoss, RowLoss, Rows};
 use crate::autograd::{Parameters, Tape, Var, ops};
 use crate::dataset::{Batch, Targets};
 use crate::math::Float;
@@ -26,8 +27,14 @@ pub trait Network: Send + Sync + 'static {
     /// What a row costs.
     fn loss(&self) -> &RowLoss;
 
-    /// The outputs of rows, [rows, outputs]. Terms that the loss has beside that of the rows, such
-    /// as [`ops::buffer`], are added to `terms`.
+    /// The losses that a row's cost is the weighted sum of, where there are several: first that of
+    /// the outputs ([`Self::row_losses`]), then one for each of the first terms.
+    fn losses(&self) -> &[NamedLoss] {
+        &[]
+    }
+
+    /// The outputs of rows, [rows, outputs]. Terms that the loss has beside that of the outputs, such
+    /// as further named losses or [`ops::buffer`], are added to `terms`.
     fn outputs<F: Float>(
         &self,
         tape: &mut Tape<F>,
@@ -38,6 +45,16 @@ pub trait Network: Send + Sync + 'static {
 
     /// Writes the initial weights.
     fn initialise(&self, seed: u64, weights: &mut [f32]);
+
+    /// Whether [`Self::check`] looks at values and not only at their number.
+    fn is_choosy(&self) -> bool {
+        false
+    }
+
+    /// What a person should know who trains it on microbatches of so many samples.
+    fn advice(&self, _samples: u32) -> Option<String> {
+        None
+    }
 
     /// Whether the rows' values are such as the network takes; targets are not looked at.
     ///
@@ -56,6 +73,11 @@ pub trait Network: Send + Sync + 'static {
         loss: &RowLoss,
     ) -> Var {
         loss.on_tape(tape, outputs, &batch.targets)
+    }
+
+    /// Values that are predicted for a row.
+    fn predicted(&self) -> usize {
+        self.rows().outputs()
     }
 
     /// Appends what outputs predict, as [`Model::predict`] gives it.
@@ -78,10 +100,29 @@ pub fn training_loss<F: Float, N: Network>(
 ) -> Var {
     let mut terms = Vec::new();
     let outputs = network.outputs(tape, batch, draws, &mut terms);
-    let loss = network.row_losses(tape, outputs, batch, network.loss());
-    terms
-        .into_iter()
-        .fold(loss, |loss, term| ops::add(tape, loss, term))
+    let first = network.row_losses(tape, outputs, batch, network.loss());
+    let (loss, others) = whole_loss(network, tape, first, &terms);
+    others
+        .iter()
+        .fold(loss, |loss, term| ops::add(tape, loss, *term))
+}
+
+/// What the rows cost in all, and the terms that are no named loss.
+fn whole_loss<'t, F: Float, N: Network>(
+    network: &N,
+    tape: &mut Tape<F>,
+    first: Var,
+    terms: &'t [Var],
+) -> (Var, &'t [Var]) {
+    let losses = network.losses();
+    let Some(further) = losses.len().checked_sub(1) else {
+        return (first, terms);
+    };
+    let (named, others) = terms.split_at(further);
+    let all: Vec<Var> = std::iter::once(first)
+        .chain(named.iter().copied())
+        .collect();
+    (weighted_sum(tape, losses, &all), others)
 }
 
 /// A [`Model`] of a network.
@@ -100,6 +141,23 @@ impl<N: Network> OnTape<N> {
 impl<N: Network> Model for OnTape<N> {
     fn repeats(&self) -> Repeats {
         Repeats::ByConstruction
+    }
+
+    fn is_choosy(&self) -> bool {
+        self.network.is_choosy()
+    }
+
+    fn check(&self, batch: &Batch) -> Result<(), ModelError> {
+        self.network.check(batch)
+    }
+
+    fn advice(&self, samples: u32) -> Option<String> {
+        self.network.advice(samples)
+    }
+
+    fn losses(&self) -> Vec<String> {
+        let losses = self.network.losses().iter();
+        losses.map(|loss| loss.name.clone()).collect()
     }
 
     fn entries(&self) -> Vec<Entry> {
@@ -122,7 +180,7 @@ impl<N: Network> Model for OnTape<N> {
         sink: &mut dyn Sink,
     ) -> Result<(), ModelError> {
         for microbatch in microbatches {
-            self.check(microbatch.batch)?;
+            self.fits(microbatch.batch)?;
         }
         let tape = tape(workspace);
         tape.load(weights);
@@ -147,7 +205,7 @@ impl<N: Network> Model for OnTape<N> {
         batch: &Batch,
         workspace: &mut Workspace,
     ) -> Result<Score, ModelError> {
-        self.check(batch)?;
+        self.fits(batch)?;
         let tape = tape(workspace);
         tape.load(weights);
         let mut all = Score::default();
@@ -159,6 +217,9 @@ impl<N: Network> Model for OnTape<N> {
             all.correct = score
                 .correct
                 .map(|correct| all.correct.unwrap_or(0) + correct);
+            for (sum, part) in all.parts.iter_mut().zip(score.parts) {
+                *sum += part;
+            }
         }
         Ok(all)
     }
@@ -190,12 +251,12 @@ impl<N: Network> Model for OnTape<N> {
                 .outputs(tape, &some, &Draws::none(), &mut terms);
             self.network.predictions(tape.value(found), outputs);
         }
-        Ok(self.network.rows().outputs())
+        Ok(self.network.predicted())
     }
 }
 
 impl<N: Network> OnTape<N> {
-    fn check(&self, batch: &Batch) -> Result<(), ModelError> {
+    fn fits(&self, batch: &Batch) -> Result<(), ModelError> {
         self.network.rows().check(batch)?;
         self.network.check(batch)
     }
@@ -207,11 +268,16 @@ impl<N: Network> OnTape<N> {
             .network
             .outputs(tape, batch, &Draws::none(), &mut terms);
         let scored = self.network.loss().scored();
-        let loss = self.network.row_losses(tape, outputs, batch, scored);
+        let first = self.network.row_losses(tape, outputs, batch, scored);
+        let further = self.network.losses().len().saturating_sub(1);
+        let (loss, _) = whole_loss(&self.network, tape, first, &terms);
+        let named = std::iter::once(first).chain(terms[..further].iter().copied());
+        let named: Vec<Var> = named.take(self.network.losses().len()).collect();
         Score {
             rows: batch.rows as u64,
             correct: self.network.correct(tape.value(outputs), &batch.targets),
             loss_sum: f64::from(tape.scalar(loss)),
+            parts: parts(tape, &named),
         }
     }
 }

@@ -90,19 +90,19 @@ impl Rows {
 /// Whether every value is a whole number below the count of its column.
 ///
 /// # Errors
-/// The first that is not, by row and column.
+/// The first that is not, by column.
 pub(super) fn check_numbers(
     batch: &Batch,
     count: impl Fn(usize) -> usize,
 ) -> Result<(), ModelError> {
     for (place, value) in batch.features.iter().enumerate() {
-        let (row, column) = (place / batch.width, place % batch.width);
+        let column = place % batch.width;
         let count = count(column);
         // A whole number beyond 2^24 has neighbours that are none: ids there are not exact.
         let fits = *value >= 0.0 && *value < count.min(1 << 24) as f32 && value.fract() == 0.0;
         if !fits {
             return refuse(format!(
-                "{value} in column {column} of a microbatch's row {row} is no id of {count}; ids are whole numbers from 0"
+                "{value} in column {column} is none of {count} ids, which are whole numbers from 0"
             ));
         }
     }

@@ -113,9 +113,18 @@ impl Network for TransformerNetwork {
         &self.loss
     }
 
+    fn is_choosy(&self) -> bool {
+        true
+    }
+
     fn check(&self, batch: &Batch) -> Result<(), ModelError> {
         self.rows().check_features(batch)?;
-        super::rows::check_numbers(batch, |_| self.classes)
+        let checked = super::rows::check_numbers(batch, |_| self.classes);
+        checked.map_err(|error| {
+            ModelError(format!(
+                "a transformer takes rows such as those of the source text: {error}"
+            ))
+        })
     }
 
     /// Logits of every place, [rows x places, classes].

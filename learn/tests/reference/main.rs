@@ -3,6 +3,7 @@
 
 mod bits;
 mod elastic;
+mod looks;
 mod networks;
 mod non_finite;
 mod pairs;

@@ -27,7 +27,7 @@ const WIDTH: Key = Key::bits("width", "", "Values in a row.");
 const COUNT: Key = Key::bits("count", "", "What values stay below.");
 const CLASSES: Key = Key::bits("classes", "", "Number of classes.");
 
-fn drawn(section: &mut Section<'_>, _: Option<&Path>) -> Result<Split, JobError> {
+pub(crate) fn drawn(section: &mut Section<'_>, _: Option<&Path>) -> Result<Split, JobError> {
     let mut number = |key| {
         let value = section.integer(key, None, 1..=1000)?;
         Ok::<u32, JobError>(u32::try_from(value).expect("in range"))
@@ -140,4 +140,11 @@ fn mlp_with_class_weights() {
     let model = "name = \"mlp\"\nhidden = [12]\nclass_weights = [0.5, 2, 1.25]";
     let task = task("width = 9\ncount = 4\nclasses = 3", model);
     every_way_gives_the_serial_chain("mlp", &task);
+}
+
+#[test]
+fn vae() {
+    let model = "name = \"vae\"\nhidden = [9]\nlatent = 3\nkl_weight = 0.5";
+    let task = task("width = 12\ncount = 2\nclasses = 2", model);
+    every_way_gives_the_serial_chain("vae", &task);
 }

@@ -132,6 +132,7 @@ impl Model for Tiny {
             rows: batch.rows as u64,
             correct: None,
             loss_sum,
+            ..Score::default()
         })
     }
 }

@@ -94,7 +94,7 @@ fn mistakes_are_named_with_their_line() {
     let data = "[data]\nname = \"random\"\n";
     assert_eq!(
         refusal(&format!("{data}[model]\nname = \"tinny\"")),
-        "job file line 4, [model] name: expected one of cnn, factorization, flaky, linear, mlp, softmax, tiny, transformer, found \"tinny\"; did you mean \"tiny\"?"
+        "job file line 4, [model] name: expected one of cnn, factorization, flaky, linear, mlp, softmax, tiny, transformer, vae, found \"tinny\"; did you mean \"tiny\"?"
     );
     let tiny = format!("{data}[model]\nname = \"tiny\"\n");
     assert_eq!(
@@ -154,6 +154,7 @@ fn scores_count_every_row_once_in_ranges_of_256() {
         rows,
         correct: Some(rows / 2),
         loss_sum,
+        parts: [0.0, 0.0, loss_sum, 1.0],
     };
     // 1 + 1e-16 is 1: in tree order both small losses are lost, from the right neither were.
     let scores = [score(256, 1.0), score(256, 1e-16), score(88, 1e-16)];
@@ -161,6 +162,7 @@ fn scores_count_every_row_once_in_ranges_of_256() {
         rows: 600,
         correct: Some(300),
         loss_sum: 1.0,
+        parts: [0.0, 0.0, 1.0, 3.0],
     };
     assert_eq!(combine_scores(&scores), Some(expected));
     assert_eq!(combine_scores(&[]), None);

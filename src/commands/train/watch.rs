@@ -8,6 +8,7 @@ use resilin_actors::supervisor::{Happening, Role};
 use resilin_checkpoint::{History, LEDGER, RealFiles};
 use resilin_core::Step;
 use resilin_core::machine::job::Metrics;
+use resilin_learn::model::mean_losses;
 
 use crate::face::{Event, Face, Progress};
 
@@ -21,6 +22,8 @@ pub(super) struct Watch {
     pub(super) face: Face,
     begun: bool,
     epochs: u64,
+    /// Names of the losses that scores have parts of.
+    losses: Vec<String>,
     /// The newest version whose score was shown.
     scored: Step,
     /// The last error of each child, told with its end.
@@ -36,6 +39,7 @@ impl Watch {
             face,
             begun: false,
             epochs: 0,
+            losses: Vec::new(),
             scored: Step(0),
             causes: BTreeMap::new(),
             ends: Vec::new(),
@@ -93,6 +97,7 @@ impl Watch {
         if !self.begun {
             self.begun = true;
             self.epochs = job.epochs;
+            self.losses.clone_from(&status.losses);
             let from = job.durable_step.unwrap_or(Step(0));
             self.scored = from;
             self.face.show(&Event::Begin {
@@ -127,6 +132,7 @@ impl Watch {
             step: metrics.version.0,
             test_accuracy: metrics.accuracy(),
             test_loss: metrics.loss_sum / metrics.rows as f64,
+            test_losses: mean_losses(&self.losses, &metrics.parts, metrics.rows),
         });
     }
 }

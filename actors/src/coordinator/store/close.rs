@@ -1,5 +1,6 @@
 //! The end of a run: its report, in the run's directory and in its record.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use actix::{Context, Handler};
@@ -7,6 +8,7 @@ use resilin_checkpoint::{History, Result};
 use resilin_core::machine::job::{Metrics, Outcome, Status};
 use resilin_core::{Span, Step};
 use resilin_learn::kernel::{Digest, WEIGHTS, hex, weights_sha256};
+use resilin_learn::model::mean_losses;
 
 use super::{Close, StoreActor};
 use crate::clock::unix_seconds;
@@ -78,6 +80,9 @@ impl StoreActor {
             train_loss: last.map(|step| step.loss_sum / step.weight),
             test_accuracy: scored.and_then(Metrics::accuracy),
             test_loss: scored.map(|metrics| metrics.loss_sum / metrics.rows as f64),
+            test_losses: scored.map_or_else(BTreeMap::new, |metrics| {
+                mean_losses(&task.model.losses(), &metrics.parts, metrics.rows)
+            }),
             wall_s: wall.as_secs_f64(),
             samples_per_s: rate(status.samples, *wall),
             workers_joined: status.joined,

@@ -8,7 +8,7 @@ use super::{Effect, Job};
 use crate::fact::Fact;
 use crate::id::{Incarnation, Step};
 use crate::ledger::Record;
-use crate::message::{CoordinatorSays, ShardOrder, TaskScore};
+use crate::message::{CoordinatorSays, PARTS, ShardOrder, TaskScore};
 use crate::tree::Tree;
 
 /// How good a version is on the test rows.
@@ -24,6 +24,9 @@ pub struct Metrics {
     pub correct: Option<u64>,
     /// Sum of per-row losses.
     pub loss_sum: f64,
+    /// The same of each loss that the model names; 0 beyond them.
+    #[serde(default)]
+    pub parts: [f64; PARTS],
 }
 
 impl Metrics {
@@ -168,6 +171,7 @@ impl Job {
             rows,
             correct,
             loss_sum,
+            parts,
         } = metrics;
         self.metrics.insert(version, metrics);
         effects.push(Effect::Append(Record::Evaluation {
@@ -177,6 +181,7 @@ impl Job {
             rows,
             correct,
             loss_sum,
+            parts,
         }));
         effects.push(Effect::Tell(Fact::Evaluated(metrics)));
         effects.push(Effect::Order(ShardOrder::Evaluated { version }));
@@ -188,9 +193,13 @@ impl Job {
         for score in scores.values() {
             correct = correct.zip(score.correct).map(|(sum, one)| sum + one);
         }
-        let loss = |node: crate::tree::Node| {
-            let task = scores.get(&node.index).filter(|_| node.level == 0)?;
-            Some(task.loss_sum)
+        let tree = Tree::new(self.rules.evaluation_tasks);
+        let sum = |of: &dyn Fn(&TaskScore) -> f64| {
+            let task = |node: crate::tree::Node| {
+                let task = scores.get(&node.index).filter(|_| node.level == 0)?;
+                Some(of(task))
+            };
+            tree.sum(&task).unwrap_or(0.0)
         };
         let version = evaluation.version;
         Metrics {
@@ -198,9 +207,8 @@ impl Job {
             epoch: self.rules.sampling.position(Step(version.0 - 1)).epoch + 1,
             rows: scores.values().map(|score| score.rows).sum(),
             correct,
-            loss_sum: Tree::new(self.rules.evaluation_tasks)
-                .sum(&loss)
-                .unwrap_or(0.0),
+            loss_sum: sum(&|score| score.loss_sum),
+            parts: std::array::from_fn(|part| sum(&|score| score.parts[part])),
         }
     }
 

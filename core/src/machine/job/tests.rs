@@ -469,6 +469,7 @@ fn test_rows_are_shared_out_counted_once_and_added_in_task_order() {
             rows: 10,
             correct: Some(u64::from(task)),
             loss_sum: 0.1,
+            parts: [0.0, f64::from(task), 0.1, 0.0],
         };
         let (timeline, version) = (timeline(), Step(2));
         last = bench.said(
@@ -487,6 +488,7 @@ fn test_rows_are_shared_out_counted_once_and_added_in_task_order() {
         rows: 30,
         correct: Some(3),
         loss_sum: 0.1 + 0.1 + 0.1,
+        parts: [0.0, 3.0, 0.1 + 0.1 + 0.1, 0.0],
     };
     assert!(
         last.contains(&Effect::Tell(Fact::Evaluated(metrics))),
@@ -550,7 +552,7 @@ fn an_impossible_score_is_not_counted() {
         TaskScore {
             rows: 1,
             correct: Some(2),
-            loss_sum: 0.0,
+            ..TaskScore::default()
         },
     ] {
         for task in 0..3 {

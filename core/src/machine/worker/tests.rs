@@ -521,6 +521,7 @@ fn test_rows_are_scored_once_every_slice_is_here_and_idle_links_are_closed() {
         rows: 5,
         correct: Some(4),
         loss_sum: 0.5,
+        ..TaskScore::default()
     };
     let scored = |task| Event::Scored {
         timeline,

@@ -7,7 +7,7 @@
 mod layer;
 mod plan;
 
-use resilin_core::layout::Entry;
+use resilin_core::layout::{Entry, Role};
 
 use self::plan::{Plan, Skip, Step};
 use super::initial::Initial;
@@ -23,6 +23,9 @@ pub use self::layer::{Layer, Norm};
 
 /// Added to a variance before its root.
 const EPSILON: f64 = 1e-5;
+
+/// Samples of a microbatch below which its statistics say little.
+const FEW_SAMPLES: u32 = 4;
 
 /// What a running statistic keeps at a step.
 const KEPT: f64 = 0.9;
@@ -91,6 +94,16 @@ impl Network for CnnNetwork {
 
     fn loss(&self) -> &RowLoss {
         &self.config.loss
+    }
+
+    fn advice(&self, samples: u32) -> Option<String> {
+        let normed = self.plan.entries.iter().any(|e| e.role == Role::Buffer);
+        (normed && samples < FEW_SAMPLES).then(|| {
+            format!(
+                "batch normalization takes its statistics from a microbatch, and {samples} is few samples; set \
+                 [run] partitions so that batch / partitions is 16 or more, or leave norm out"
+            )
+        })
     }
 
     fn outputs<F: Float>(

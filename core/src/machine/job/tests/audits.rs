@@ -246,6 +246,7 @@ fn the_end_of_a_run_waits_a_moment_for_what_is_open() {
             rows: 1,
             correct: Some(1),
             loss_sum: 1.0,
+            ..TaskScore::default()
         };
         (0..3)
             .flat_map(|task| bench.scored(task, score))
