@@ -7,6 +7,7 @@ use std::thread;
 
 use resilin_checkpoint::OPENING_THREAD;
 use resilin_core::handshake::Token;
+use rustix::thread::{CpuSet, sched_setaffinity};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::exit::Exit;
@@ -74,6 +75,21 @@ pub(crate) fn watch(parent: Parent) -> Result<(), Exit> {
         Ok(_detached) => Ok(()),
         Err(error) => Err(Exit::Fault(format!("cannot start a thread: {error}"))),
     }
+}
+
+/// Keeps this thread, and those that it starts from now on, to some CPUs; to none: anywhere.
+pub(crate) fn keep_to(cpus: &[usize]) -> Result<(), Exit> {
+    if cpus.is_empty() {
+        return Ok(());
+    }
+    let mut set = CpuSet::new();
+    for cpu in cpus.iter().filter(|cpu| **cpu < CpuSet::MAX_CPU) {
+        set.set(*cpu);
+    }
+    sched_setaffinity(None, &set).map_err(|error| {
+        let text = format!("--cpus {cpus:?}: {error}; name CPUs that this process may use");
+        Exit::Usage(text)
+    })
 }
 
 /// SIGTERM and SIGINT: both ask for an orderly end.

@@ -66,6 +66,7 @@ impl Chaos {
             workers,
             failure: job.failure.clone(),
             shard_processes: job.cluster.shard_processes,
+            cpus_each: job.cluster.cpus_each(),
             proxy: proxy.as_ref(),
         };
         show.notice(&format!(

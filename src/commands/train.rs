@@ -94,6 +94,7 @@ impl Train {
             coordinator: self.coordinator_arguments()?,
             first_start: self.fresh.then(|| "--fresh".into()).into_iter().collect(),
             worker: self.worker_arguments()?,
+            cpus_each: job.cluster.cpus_each(),
             shard: self.shard_arguments()?,
             shard_processes: job.cluster.shard_processes,
             token: self.token_file.as_deref().map(secret).transpose()?,

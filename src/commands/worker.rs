@@ -21,6 +21,9 @@ pub(crate) struct Worker {
     /// Directory where relative paths of [data] begin [default: the working directory]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
+    /// CPUs that its threads keep to, such as 0,1 [default: all]
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    cpus: Vec<usize>,
     /// File with the token of the cluster
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
@@ -35,6 +38,7 @@ impl Worker {
             join: self.join,
             token: self.token_file.as_deref().map(token).transpose()?,
             data: self.data,
+            cpus: self.cpus,
             redial_limit: None,
             parent: parent(self.end_with_parent),
         };

@@ -95,6 +95,7 @@ fn options(task: &Task, state: &Path) -> Result<Options, Exit> {
         coordinator: vec!["coordinator".into(), file, "--state".into(), state],
         first_start: Vec::new(),
         worker: vec!["worker".into()],
+        cpus_each: cluster.cpus_each(),
         shard: vec!["shard".into()],
         shard_processes: cluster.shard_processes,
         token: None,

@@ -81,7 +81,7 @@ fn command_lines() {
     let scene = Scene::new(JOB);
     scene.write("long", "x".repeat(5000));
     scene.write("bell", "open\u{7}sesame");
-    let cases: [(&[&str], &str); 12] = [
+    let cases: [(&[&str], &str); 13] = [
         (&[], "--help"),
         (&["train", "--workes", "2"], "--workers"),
         (
@@ -95,6 +95,10 @@ fn command_lines() {
         (&["worker"], "--join"),
         (&["worker", "--join", "foo"], "HOST:PORT"),
         (&["worker", "--join", "localhost:70000"], "HOST:PORT"),
+        (
+            &["worker", "--join", "127.0.0.1:1", "--cpus", "900"],
+            "name CPUs that this process may use",
+        ),
         (&["train", "job.toml", "--token-file", "long"], "4096"),
         (&["train", "job.toml", "--token-file", "bell"], "printable"),
         (

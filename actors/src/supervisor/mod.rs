@@ -11,6 +11,7 @@ mod child;
 mod children;
 mod look;
 mod run;
+mod seats;
 mod words;
 
 use std::fmt;
@@ -34,8 +35,11 @@ pub struct Options {
     pub coordinator: Vec<String>,
     /// More arguments for the very first start only, such as `--fresh`.
     pub first_start: Vec<String>,
-    /// Its arguments for a worker. `--join ADDR` and `--end-with-parent` are added.
+    /// Its arguments for a worker. `--join ADDR` and `--end-with-parent` are added, and `--cpus LIST`.
     pub worker: Vec<String>,
+    /// CPUs that a worker has for itself while there are enough for all; `None`: workers run
+    /// anywhere.
+    pub cpus_each: Option<u16>,
     /// Its arguments for a shard process. `--join ADDR` and `--end-with-parent` are added.
     pub shard: Vec<String>,
     /// Shard processes to keep running.

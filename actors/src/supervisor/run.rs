@@ -13,6 +13,7 @@ use super::budget::Budget;
 use super::child::{Child, News};
 use super::children::Fate;
 use super::look::Look;
+use super::seats::Seats;
 use super::words;
 use super::{Ended, Happening, Options, Role, When};
 use crate::clock::duration;
@@ -51,6 +52,7 @@ struct Supervisor<F> {
     news: mpsc::Sender<News>,
     coordinator: Option<Child>,
     workers: BTreeMap<u32, Child>,
+    seats: Seats,
     shards: BTreeMap<u32, Child>,
     /// Shard processes that shall run.
     shards_wanted: usize,
@@ -84,6 +86,7 @@ impl<F: FnMut(Happening)> Supervisor<F> {
             shards: BTreeMap::new(),
             shards_wanted: options.shard_processes.into(),
             shards_held: false,
+            seats: Seats::of_this_process(options.cpus_each),
             options,
             on,
             budget,
@@ -177,7 +180,15 @@ impl<F: FnMut(Happening)> Supervisor<F> {
             self.room -= 1;
             let mut arguments = self.options.worker.clone();
             arguments.extend(["--join".into(), join.clone()]);
+            let seat = self.seats.free(self.wanted);
+            let cpus = seat
+                .iter()
+                .flat_map(|seat| ["--cpus".into(), seat.argument()]);
+            arguments.extend(cpus);
             let child = self.start(Role::Worker, arguments)?;
+            if let Some(seat) = seat {
+                self.seats.take(child.pid, &seat);
+            }
             self.workers.insert(child.pid, child);
         }
         Ok(())

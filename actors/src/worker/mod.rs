@@ -27,6 +27,8 @@ pub struct Options {
     pub token: Option<Token>,
     /// Where relative paths of `[data]` begin; `None`: the working directory.
     pub data: Option<PathBuf>,
+    /// CPUs that all its threads keep to; none: it runs anywhere.
+    pub cpus: Vec<usize>,
     /// How long to dial a coordinator that does not answer; `None`: a minute, and once the job is
     /// known `[failure] redial_limit`.
     pub redial_limit: Option<Span>,
@@ -38,7 +40,9 @@ pub struct Options {
 #[must_use]
 pub fn run(options: Options, registry: Arc<Registry>) -> Exit {
     process::abort_on_panic();
-    if let Err(exit) = process::watch(options.parent) {
+    // Threads inherit it from the one that starts them.
+    let prepared = process::keep_to(&options.cpus).and_then(|()| process::watch(options.parent));
+    if let Err(exit) = prepared {
         return exit;
     }
     let served = actix::System::new().block_on(join::serve(options, registry));

@@ -39,6 +39,12 @@ const COMPUTE_THREADS: Key = Key::free(
     "threads",
     "Threads of one worker that evaluate microbatches.",
 );
+const BIND: Key = Key::free(
+    "bind",
+    "",
+    "Whether train gives each worker CPUs of its own, as many as compute_threads, while there are \
+     enough for all.",
+);
 const LISTEN: Key = Key::free(
     "listen",
     "",
@@ -82,6 +88,8 @@ pub struct Cluster {
     pub shard_processes: u16,
     /// Compute threads of one worker.
     pub compute_threads: u16,
+    /// Whether `train` gives each worker CPUs of its own.
+    pub bind: bool,
     /// Where workers and shards dial.
     pub listen: String,
     /// Where the HTTP API listens.
@@ -110,6 +118,7 @@ impl Cluster {
                 .expect(SMALL),
             compute_threads: u16::try_from(section.integer(&COMPUTE_THREADS, Some(1), 1..=1024)?)
                 .expect(SMALL),
+            bind: section.boolean(&BIND, Some(true))?,
             listen: address(section, &LISTEN)?,
             api: address(section, &API)?,
             in_flight: usize::try_from(section.integer(
@@ -123,6 +132,13 @@ impl Cluster {
         };
         cluster.validate(section)?;
         Ok(cluster)
+    }
+
+    /// CPUs that a worker of `train` has for itself while there are enough for all; `None` where
+    /// workers run anywhere.
+    #[must_use]
+    pub fn cpus_each(&self) -> Option<u16> {
+        self.bind.then_some(self.compute_threads)
     }
 
     fn validate(&self, section: &Section<'_>) -> Result<(), JobError> {

@@ -34,7 +34,7 @@ fn keys_decide_bits_or_are_free() {
     for free in [
         "[run]\nname = \"other\"",
         "[run]\nevaluate_every = 5",
-        "[cluster]\nworkers = 2\nshards = 3\ncompute_threads = 2\nin_flight = 65536",
+        "[cluster]\nworkers = 2\nshards = 3\ncompute_threads = 2\nbind = false\nin_flight = 65536",
         "[checkpoint]\nevery_steps = 5\nkeep = 9",
         "[failure]\nlease = 3",
     ] {

@@ -60,6 +60,7 @@ fn an_empty_file_is_the_default_job() {
         replicas: 0,
         shard_processes: 0,
         compute_threads: 1,
+        bind: true,
         listen: "127.0.0.1:0".into(),
         api: "127.0.0.1:0".into(),
         in_flight: 32 << 20,

@@ -116,6 +116,7 @@ impl Lab {
                 .collect(),
             first_start: vec!["--fresh".into()],
             worker: std::iter::once("worker".into()).chain(data).collect(),
+            cpus_each: Some(1),
             shard: vec!["shard".into()],
             shard_processes: self.shard_processes,
             token: None,

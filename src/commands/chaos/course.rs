@@ -23,6 +23,7 @@ pub(super) struct Course<'a> {
     pub(super) workers: u32,
     pub(super) failure: Failure,
     pub(super) shard_processes: u16,
+    pub(super) cpus_each: Option<u16>,
     pub(super) proxy: Option<&'a Proxy>,
 }
 
@@ -94,6 +95,7 @@ impl Course<'_> {
             coordinator,
             first_start: vec!["--fresh".into()],
             worker,
+            cpus_each: self.cpus_each,
             shard: vec!["shard".into()],
             shard_processes: self.shard_processes,
             token: None,

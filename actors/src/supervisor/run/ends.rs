@@ -29,6 +29,7 @@ impl<F: FnMut(Happening)> Supervisor<F> {
             }
             Role::Worker => {
                 self.workers.remove(&pid);
+                self.seats.leave(pid);
                 self.dismissed.remove(&pid);
                 Ok(())
             }
@@ -89,6 +90,7 @@ impl<F: FnMut(Happening)> Supervisor<F> {
 
     pub(super) fn worker_gone(&mut self, end: &words::End) {
         self.workers.remove(&end.pid);
+        self.seats.leave(end.pid);
         let dismissed = self.dismissed.remove(&end.pid);
         match end.status.code() {
             // Whether another one shall take its place is what the next look says: it may have been
