@@ -70,25 +70,34 @@ pub fn check_function(
     tolerance: f64,
     function: impl Fn(&mut Tape<f64>, &[Var]) -> Var,
 ) -> Result<(), ModelError> {
-    let entry = |(number, tensor): (usize, &Tensor<f64>)| Entry {
-        name: number.to_string(),
-        shape: tensor.shape().dimensions().to_vec(),
-        role: Role::Trained,
-    };
-    let entries = arguments.iter().enumerate().map(entry).collect();
-    let parameters = Parameters::new(entries)?;
+    let parameters = Parameters::new(numbered(arguments))?;
     let weights: Vec<f64> = arguments.iter().flat_map(Tensor::values).copied().collect();
     check_gradient(&parameters, &weights, tolerance, |tape| {
         let numbers = 0..arguments.len();
         let vars: Vec<Var> = numbers.map(|i| tape.parameter(&i.to_string())).collect();
         let value = function(tape, &vars);
-        let shape = tape.shape(value);
-        // Neither equal nor of one sign, so that no error cancels.
-        let uneven: Vec<f64> = (0..shape.len())
-            .map(|i| 0.3 + libm::sin(1.0 + i as f64))
-            .collect();
-        let factors = tape.constant(shape.dimensions(), &uneven);
-        let weighted = ops::mul(tape, value, factors);
-        ops::sum(tape, weighted)
+        unevenly(tape, value)
     })
+}
+
+/// The arguments as parameters named by their numbers.
+pub(super) fn numbered(arguments: &[Tensor<f64>]) -> Vec<Entry> {
+    let entry = |(number, tensor): (usize, &Tensor<f64>)| Entry {
+        name: number.to_string(),
+        shape: tensor.shape().dimensions().to_vec(),
+        role: Role::Trained,
+    };
+    arguments.iter().enumerate().map(entry).collect()
+}
+
+/// The sum of some values, each with another factor: neither equal nor of one sign, so that no
+/// error cancels.
+pub(super) fn unevenly(tape: &mut Tape<f64>, value: Var) -> Var {
+    let shape = tape.shape(value);
+    let uneven: Vec<f64> = (0..shape.len())
+        .map(|i| 0.3 + libm::sin(1.0 + i as f64))
+        .collect();
+    let factors = tape.constant(shape.dimensions(), &uneven);
+    let weighted = ops::mul(tape, value, factors);
+    ops::sum(tape, weighted)
 }

@@ -39,6 +39,7 @@ mod recompute;
 mod shape;
 mod tape;
 mod tensor;
+mod twice;
 mod view;
 
 pub use check::{check_function, check_gradient};
@@ -49,3 +50,4 @@ pub use recompute::recompute;
 pub use shape::Shape;
 pub use tape::{Tape, Var};
 pub use tensor::Tensor;
+pub use twice::{Primitive, Twice, check_second_order};
