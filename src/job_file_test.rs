@@ -24,7 +24,7 @@ const NAMES: [(&str, &[&str]); 3] = [
             "momentum", "sgd", "nesterov", "adam", "adamw", "rmsprop", "adagrad",
         ],
     ),
-    ("schedule", &["constant", "step", "cosine"]),
+    ("schedule", &["constant", "step", "cosine", "plateau"]),
 ];
 
 fn task(text: &str, folder: &Path) -> Task {

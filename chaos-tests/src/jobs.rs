@@ -89,6 +89,8 @@ pub struct Spec {
     pub net: Net,
     /// Units of the one hidden layer of [`Net::Mlp`].
     pub hidden: u32,
+    /// The shape of the learning rate: a name and its keys, as in the job file.
+    pub schedule: &'static str,
     /// Parameters of a block.
     pub block: u32,
     /// Steps between checkpoints.
@@ -121,6 +123,7 @@ impl Spec {
             width: 3,
             net: Net::Mlp,
             hidden: 5,
+            schedule: "name = \"constant\"",
             block: 8,
             cut_every: Some(5),
             non_finite: "halt",
@@ -202,7 +205,7 @@ impl Spec {
              clip_norm = 0.4\nnon_finite = \"{}\"\n\
              [data]\nname = \"noise\"\nrows = {}\ntest_rows = {}\nwidth = {}\npoison = {}\n\
              classes = {}\nbelow = {}\n[model]\n{}\
-             [optimizer]\nname = \"{}\"\n[failure]\naudit_rate = {:?}\nlease = {}\ndrain_grace = {}\n\
+             [optimizer]\nname = \"{}\"\n[schedule]\n{}\n[failure]\naudit_rate = {:?}\nlease = {}\ndrain_grace = {}\n\
              [checkpoint]\nevery_seconds = 0.0\n",
             self.steps,
             self.batch,
@@ -217,6 +220,7 @@ impl Spec {
             self.net.below(),
             self.net.toml(self),
             self.optimizer,
+            self.schedule,
             self.audit_rate,
             self.lease,
             self.grace,

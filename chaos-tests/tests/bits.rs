@@ -102,11 +102,19 @@ fn every_net_has_the_serial_chain(net: Net, width: u32) {
         block: 32,
         ..Spec::matrix("adamw", 6)
     };
+    let [_, kill, ..] = scenarios();
+    under_faults_the_serial_chain_comes_out(&spec, &format!("{net:?}"), kill);
+}
+
+fn under_faults_the_serial_chain_comes_out(
+    spec: &Spec,
+    job: &str,
+    (name, faults): (&str, Vec<(When, Fault)>),
+) {
     let oracle = Oracle::of(&spec.task());
     assert!(oracle.blocks[0].len() >= 3, "the shards share the model");
-    let [_, (name, faults), ..] = scenarios();
     for (seed, workers) in (0..).zip([1, 3, 5]) {
-        let what = format!("{net:?}, {name}, {workers} workers");
+        let what = format!("{job}, {name}, {workers} workers");
         let leg = Leg { workers, shards: 3 };
         let schedule = Schedule::scripted(seed, leg, faults.clone());
         let ended = check(&oracle, &schedule, &what);
@@ -124,6 +132,22 @@ fn cnn() {
 #[test]
 fn transformer() {
     every_net_has_the_serial_chain(Net::Transformer, 6);
+}
+
+/// A schedule that remembers losses, over a kill, a restart of the coordinator and its checkpoints.
+#[test]
+fn plateau() {
+    let spec = Spec {
+        schedule: "name = \"plateau\"\nevery_steps = 1\npatience = 0\nthreshold = 0.3",
+        ..Spec::matrix("momentum", 6)
+    };
+    let constant = Spec::matrix("momentum", 6);
+    let last = |spec: &Spec| Oracle::of(&spec.task()).chain.last().copied();
+    assert_ne!(last(&spec), last(&constant), "it never fell");
+    let [_, scenarios @ ..] = scenarios();
+    for faults in scenarios {
+        under_faults_the_serial_chain_comes_out(&spec, "plateau", faults);
+    }
 }
 
 #[test]

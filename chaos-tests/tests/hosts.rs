@@ -175,3 +175,25 @@ fn a_kill_in_the_middle_of_a_change_of_the_layout_changes_no_bit() {
         }
     }
 }
+
+/// What the schedule remembers goes to backups, to restored slices and to slices dealt anew.
+#[test]
+fn a_rate_that_follows_the_loss_falls_at_the_same_steps() {
+    let spec = Spec {
+        steps: STEPS,
+        schedule: "name = \"plateau\"\nevery_steps = 2\npatience = 0\nthreshold = 0.3",
+        ..Spec::tiny()
+    };
+    let oracle = Oracle::of(&spec.task());
+    assert_ne!(oracle.chain.last(), job().chain.last(), "it never fell");
+    for replicas in [0, 1] {
+        for step in [7, 18, 31] {
+            let what = format!("plateau, primary killed at step {step}, {replicas} replicas");
+            let faults = vec![
+                host(step, HostFault::KillPrimary(SliceId(1))),
+                host(step + 4, HostFault::Reshard(5, 3)),
+            ];
+            run(&oracle, 3, hosting(3, replicas), faults, &what);
+        }
+    }
+}

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use resilin_core::{Step, Timeline};
+use resilin_learn::kernel::extent;
 
 use crate::digest::sha256;
 use crate::error::{Result, StoreError};
@@ -72,9 +73,9 @@ pub(crate) fn load(
     manifest: &Manifest,
     blocks: Range<usize>,
 ) -> Result<Vec<(String, Vec<f32>)>> {
-    let values = manifest.layout.values(blocks.clone()).len();
     let names = &manifest.files[0].tensors;
-    let mut flat = vec![vec![0.0; values]; names.len()];
+    let length = |name: &String| extent(name, &manifest.layout, blocks.clone()).len();
+    let mut flat: Vec<_> = names.iter().map(|name| vec![0.0; length(name)]).collect();
     let overlaps = |stored: &Range<usize>| stored.start < blocks.end && blocks.start < stored.end;
     for record in manifest.files.iter().filter(|file| overlaps(&file.blocks)) {
         slice_file::read(files, dir, manifest, record, &blocks, &mut flat)?;

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 
 use resilin_core::layout::{Layout, SliceMap};
 use resilin_core::{MapNumber, SliceId, Step, Timeline};
+use resilin_learn::kernel::extent;
 
 use crate::digest::sha256;
 use crate::error::{Result, StoreError};
@@ -37,7 +38,8 @@ pub struct Set {
     pub slices: SliceMap,
     /// The flat vector.
     pub layout: Layout,
-    /// Flat tensors a slice: the weights and each optimizer moment. For the check of free space.
+    /// Flat tensors a slice: the weights, each optimizer moment, and what the schedule remembers. For
+    /// the check of free space.
     pub tensors: usize,
 }
 
@@ -116,14 +118,17 @@ impl Save {
     /// # Errors
     /// The file system's; the save must then be dropped.
     pub fn write_slice(&mut self, image: &SliceImage<'_>) -> Result<FileRecord> {
-        let values = self.set.layout.values(image.blocks.clone()).len();
+        let length = |name| extent(name, &self.set.layout, image.blocks.clone()).len();
         assert_eq!(
             image.blocks,
             self.set.slices.range(image.slice),
             "an image has its slice's blocks"
         );
         assert!(
-            image.tensors.iter().all(|(_, flat)| flat.len() == values),
+            image
+                .tensors
+                .iter()
+                .all(|(name, flat)| flat.len() == length(name)),
             "every tensor of an image has the values of its blocks"
         );
         assert!(

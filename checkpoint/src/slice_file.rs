@@ -2,13 +2,14 @@
 //!
 //! The `safetensors` crate serialises from one buffer; a slice is as large as memory allows, so
 //! the header is made here and the values stream through a buffer of 1 MiB. Each tensor is flat:
-//! the values of the slice's blocks. The header's texts name the set, so that a file alone tells
+//! what the slice's blocks have of it. The header's texts name the set, so that a file alone tells
 //! what it belongs to (PROTOCOL 27).
 
 use std::io::Read;
 use std::ops::Range;
 use std::path::Path;
 
+use resilin_learn::kernel::extent;
 use safetensors::tensor::Metadata;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
@@ -144,8 +145,8 @@ fn tensor_digest(values: &[f32]) -> String {
     hash.finalize().to_hex().to_string()
 }
 
-/// Reads a whole file, checks its length and digest, and copies the values of `blocks` (as far as
-/// the file has them) into `out`: one flat vector a tensor, in the record's order, that begins with
+/// Reads a whole file, checks its length and digest, and copies what `blocks` have (as far as
+/// the file has it) into `out`: one flat vector a tensor, in the record's order, that begins with
 /// the first value of `blocks`. After an error the contents of `out` are unspecified.
 pub(crate) fn read(
     files: &dyn Files,
@@ -163,10 +164,13 @@ pub(crate) fn read(
         hash: Sha256::new(),
         path: &path,
     };
-    let stored = manifest.layout.values(record.blocks.clone());
-    let wanted = manifest.layout.values(blocks.clone());
-    read_header(&mut input, record, stored.len())?;
-    for values in out {
+    let layout = &manifest.layout;
+    let lengths = record.tensors.iter();
+    let lengths = lengths.map(|name| extent(name, layout, record.blocks.clone()).len());
+    read_header(&mut input, record, &lengths.collect::<Vec<_>>())?;
+    for (name, values) in record.tensors.iter().zip(out) {
+        let stored = extent(name, layout, record.blocks.clone());
+        let wanted = extent(name, layout, blocks.clone());
         read_tensor(&mut input, &stored, &wanted, values)?;
     }
     input.finish(&record.sha256)
@@ -200,7 +204,7 @@ pub(crate) fn check_length(files: &dyn Files, path: &Path, bytes: u64) -> Result
 }
 
 /// The header is checked by the crate that others read the file with, and against the record.
-fn read_header(input: &mut HashedRead<'_>, record: &FileRecord, values: usize) -> Result<()> {
+fn read_header(input: &mut HashedRead<'_>, record: &FileRecord, lengths: &[usize]) -> Result<()> {
     let mut length = [0; 8];
     input.read_exact(&mut length)?;
     let length = u64::from_le_bytes(length);
@@ -211,13 +215,14 @@ fn read_header(input: &mut HashedRead<'_>, record: &FileRecord, values: usize) -
     input.read_exact(&mut header)?;
     let header: Metadata = serde_json::from_slice(&header)
         .map_err(|error| StoreError::damaged(input.path, format!("its header: {error}")))?;
-    let offsets = |index: usize| (index * values * VALUE, (index + 1) * values * VALUE);
-    let fits = header.offset_keys() == record.tensors
-        && record.tensors.iter().enumerate().all(|(index, name)| {
-            header
-                .info(name)
-                .is_some_and(|info| info.data_offsets == offsets(index))
-        });
+    let mut end = 0;
+    let mut fits = header.offset_keys() == record.tensors;
+    for (name, length) in record.tensors.iter().zip(lengths) {
+        let offsets = (end, end + length * VALUE);
+        let info = header.info(name);
+        fits &= info.is_some_and(|info| info.data_offsets == offsets);
+        end = offsets.1;
+    }
     if !fits {
         return Err(StoreError::damaged(
             input.path,

@@ -13,6 +13,7 @@ pub mod model;
 pub mod models;
 pub mod numerics;
 pub mod optimizer;
+pub mod plateau;
 pub mod reference;
 pub mod registry;
 pub mod rehearsal;

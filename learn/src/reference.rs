@@ -149,8 +149,8 @@ impl Reference {
         Self::on(task, SliceKernel::new(plan, task.initial_weights()))
     }
 
-    /// A run as it was at `step`: `read` fills a tensor (`weights` or a moment) with its values, one
-    /// a parameter.
+    /// A run as it was at `step`: `read` fills a tensor (`weights`, a moment, or what the schedule
+    /// remembers) with its values.
     ///
     /// # Errors
     /// What `read` says.
@@ -269,7 +269,7 @@ impl Reference {
         };
         match action {
             Action::Apply { scale } => {
-                if !self.slice.apply(step, scale).finite {
+                if !self.slice.apply(step, scale, report.loss).finite {
                     let what = "a weight that the step makes".into();
                     return Err(ReferenceError::NonFinite { step, what });
                 }

@@ -1,7 +1,8 @@
-//! Learning rates as a function of the step alone, computed in f64 through `libm`.
+//! Learning rates, computed in f64 through `libm`: a function of the step alone, or of it and of the
+//! training losses before it.
 //!
 //! `lr(t) = base * (t + 1) / warmup` for `t < warmup`, then `base * factor(t - warmup)` with the
-//! factor of the shape.
+//! factor of the shape, times what an adaptive shape makes of what it remembers.
 
 use resilin_core::Step;
 
@@ -9,6 +10,38 @@ use resilin_core::Step;
 pub trait Schedule: Send + Sync {
     /// The factor on the base rate, `clock` steps after the warm-up.
     fn factor(&self, clock: u64) -> f64;
+
+    /// What else the rate depends on, for a shape that looks at losses.
+    fn adaptive(&self) -> Option<&dyn Adaptive> {
+        None
+    }
+}
+
+/// Values that a shape may remember.
+pub const MEMORY: usize = 8;
+
+/// What a shape remembers of the steps before: all 0 at the start, in every checkpoint.
+pub type Memory = [f32; MEMORY];
+
+/// A step that was applied.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Observed {
+    /// Steps since the warm-up before it.
+    pub clock: u64,
+    /// Mean loss of its rows.
+    pub loss: f64,
+    /// Steps of an epoch.
+    pub epoch: u64,
+}
+
+/// A shape that looks at training losses. Each slice keeps its own memory, and all have the same:
+/// both functions must be pure.
+pub trait Adaptive: Send + Sync {
+    /// The factor on the rate of the step that follows.
+    fn factor(&self, memory: &Memory) -> f64;
+
+    /// Takes in a step after the warm-up; called once for each, in order, skipped ones left out.
+    fn observe(&self, observed: Observed, memory: &mut Memory);
 }
 
 /// Always 1.
@@ -59,6 +92,8 @@ impl Schedule for Cosine {
 pub struct LearningRate {
     base: f64,
     warmup: u64,
+    /// Steps of an epoch.
+    epoch: u64,
     shape: Box<dyn Schedule>,
 }
 
@@ -69,17 +104,43 @@ impl LearningRate {
         Self {
             base,
             warmup,
+            epoch: 1,
             shape,
         }
     }
 
-    /// The rate of a step.
+    /// With epochs of so many steps, at least 1.
     #[must_use]
-    pub fn lr(&self, step: Step) -> f32 {
+    pub fn with_epochs_of(mut self, steps: u64) -> Self {
+        self.epoch = steps.max(1);
+        self
+    }
+
+    /// Whether the rate depends on losses.
+    #[must_use]
+    pub fn is_adaptive(&self) -> bool {
+        self.shape.adaptive().is_some()
+    }
+
+    /// Takes in the mean loss of a step that was applied.
+    pub fn observe(&self, step: Step, loss: f64, memory: &mut Memory) {
+        if let Some(adaptive) = self.shape.adaptive()
+            && let Some(clock) = step.0.checked_sub(self.warmup)
+        {
+            let epoch = self.epoch;
+            adaptive.observe(Observed { clock, loss, epoch }, memory);
+        }
+    }
+
+    /// The rate of a step after those that `memory` has seen.
+    #[must_use]
+    pub fn lr(&self, step: Step, memory: &Memory) -> f32 {
         let factor = match step.0.checked_sub(self.warmup) {
             Some(clock) => self.shape.factor(clock),
             None => (step.0 + 1) as f64 / self.warmup as f64,
         };
+        let adapted = self.shape.adaptive();
+        let factor = factor * adapted.map_or(1.0, |adaptive| adaptive.factor(memory));
         (self.base * factor) as f32
     }
 }
@@ -89,7 +150,10 @@ mod tests {
     use super::*;
 
     fn rates(rate: &LearningRate, steps: &[u64]) -> Vec<f32> {
-        steps.iter().map(|s| rate.lr(Step(*s))).collect()
+        steps
+            .iter()
+            .map(|s| rate.lr(Step(*s), &Memory::default()))
+            .collect()
     }
 
     #[test]

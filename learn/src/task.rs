@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use resilin_core::job::{Document, Effective, Job, JobError, Key, Length};
+use resilin_core::job::{Bits, Document, Effective, Job, JobError, Key, Length};
 use resilin_core::layout::{Entry, Layout, SliceMap};
 use resilin_core::sampling::Sampling;
 use resilin_core::tree::Tree;
@@ -102,7 +102,8 @@ impl Task {
             Length::Epochs(epochs) => epochs.saturating_mul(sampling.steps_per_epoch()),
             Length::Steps(steps) => steps,
         };
-        let rule = Arc::new(read_rule(registry, &mut document, &job, total_steps)?);
+        let steps = [total_steps, sampling.steps_per_epoch()];
+        let rule = Arc::new(read_rule(registry, &mut document, &job, steps)?);
         let tree = Tree::new(run.partitions);
         let effective = document.finish()?;
         Ok(Self {
@@ -222,7 +223,7 @@ fn read_rule(
     registry: &Registry,
     document: &mut Document,
     job: &Job,
-    total_steps: u64,
+    [total_steps, epoch]: [u64; 2],
 ) -> Result<UpdateRule, JobError> {
     let mut section = document.section("optimizer");
     let optimizer = registry.build_optimizer(&mut section)?;
@@ -233,6 +234,11 @@ fn read_rule(
     let mut section = document.section("schedule");
     let warmup = section.unsigned(&WARMUP, Some(0), 0..=1 << 48)?;
     let shape = registry.build_schedule(&mut section, total_steps.saturating_sub(warmup))?;
+    if shape.adaptive().is_some() && job.run.bits == Bits::Off {
+        let message = "follows the loss, of which slices may hold two results where bits are off; \
+                       take another schedule, or set [run] bits = \"on\"";
+        return Err(section.error("name", message));
+    }
     section.finish()?;
 
     Ok(UpdateRule {
@@ -240,7 +246,7 @@ fn read_rule(
             l2,
             clip_value: job.run.clip_value,
         },
-        rate: LearningRate::new(base, warmup, shape),
+        rate: LearningRate::new(base, warmup, shape).with_epochs_of(epoch),
         optimizer,
     })
 }

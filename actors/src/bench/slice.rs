@@ -70,7 +70,7 @@ impl SliceWork for MomentumSlice {
     }
 
     fn apply(&mut self) {
-        self.kernel.apply(self.kernel.version(), 1.0);
+        self.kernel.apply(self.kernel.version(), 1.0, 0.0);
     }
 }
 

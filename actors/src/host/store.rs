@@ -15,7 +15,7 @@ use crate::link::{
     Address, Backoff, BufferPool, Inbox, Link, LinkOptions, LinkSender, OutTensor, Received,
     SharedValues, dial,
 };
-use crate::shard::{Arriving, Belongs, Cut, kernel_of, tensors_of};
+use crate::shard::{Arriving, Belongs, Cut, kernel_of};
 
 /// Time for a connection and a handshake.
 const DEADLINE: Duration = Duration::from_secs(5);
@@ -84,7 +84,7 @@ async fn attempt(facts: &Facts, slice: SliceId, branch: Branch) -> Result<Answer
         .task
         .slice_plan(facts.task.slices(branch.shards).range(slice));
     let belongs = belongs(facts, slice, branch, branch.base);
-    let mut arriving = Arriving::new(belongs, plan.values().len(), tensors_of(&plan));
+    let mut arriving = Arriving::new(belongs, &plan, plan.tensors().len());
     loop {
         match inbox.next().await {
             Received::Tensor { header, values } => {
@@ -108,7 +108,7 @@ async fn link(
     branch: Branch,
 ) -> Result<(LinkSender, Inbox), String> {
     let blocks = facts.task.slices(branch.shards).range(slice);
-    let values = facts.task.layout.values(blocks).len() as u64;
+    let values = facts.task.slice_plan(blocks).longest() as u64;
     // Nothing is gained by keeping buffers: a slice is restored once.
     let options = LinkOptions::data(values, BufferPool::new(0));
     let address = Address::from(facts.join.as_str());

@@ -118,10 +118,10 @@ impl ShardActor {
                         weight,
                     });
                 }
-                Effect::Apply { step, action, .. } => {
+                Effect::Apply { step, action, loss } => {
                     // The next version takes the place of the previous one.
                     self.versions.retain(|version, _| *version >= step);
-                    self.hands.give(Work::Apply { step, action });
+                    self.hands.give(Work::Apply { step, action, loss });
                 }
                 Effect::Pin(step) => self.pinned = Some((step, self.versions[&step].clone())),
                 Effect::Unpin(_) => self.pinned = None,

@@ -14,7 +14,7 @@ use resilin_learn::kernel::{AppliedStep, BlockStats, Digest, PinnedSlice, SliceK
 use super::Setting;
 use super::actor::ShardActor;
 use super::mailbox::Kernel;
-use super::state::{kernel_of, tensors_of};
+use super::state::kernel_of;
 use crate::link::{BufferPool, SharedValues};
 
 /// The machine has one sum or update under way, beside at most one cut, a copy and a root of each
@@ -37,12 +37,16 @@ pub(super) enum Work {
     /// Copy the combined root for another replica.
     Root(Step),
     /// Make the next version.
-    Apply { step: Step, action: Action },
+    Apply {
+        step: Step,
+        action: Action,
+        loss: f64,
+    },
     /// Copy the newest version for the store.
     Cut(Step),
     /// Copy the newest version for another replica.
     Copy(Step),
-    /// Become what another replica was at this step: weights, then moments.
+    /// Become what another replica was at this step.
     Take {
         step: Step,
         tensors: Vec<SharedValues>,
@@ -162,7 +166,7 @@ impl Arithmetic {
                     continue;
                 }
                 Work::Root(step) => Answer::Root(step, self.root(step)),
-                Work::Apply { step, action } => self.apply(step, action),
+                Work::Apply { step, action, loss } => self.apply(step, action, loss),
                 Work::Cut(step) => {
                     let cut = self.cut(step);
                     self.setting.outside.keep(cut);
@@ -197,10 +201,10 @@ impl Arithmetic {
         copy.share()
     }
 
-    fn apply(&mut self, step: Step, action: Action) -> Answer {
+    fn apply(&mut self, step: Step, action: Action, loss: f64) -> Answer {
         let kernel = self.kernel();
         let applied = match action {
-            Action::Apply { scale } => kernel.apply(step, scale),
+            Action::Apply { scale } => kernel.apply(step, scale, loss),
             Action::Skip => kernel.skip(step),
             Action::Halt => unreachable!("a halted step is not applied"),
         };
@@ -233,7 +237,7 @@ impl Arithmetic {
         let weights = kernel.weights(step);
         let weights = Arc::clone(weights.expect("the newest version is live"));
         self.kernel = Some(kernel);
-        let before = tensors.get(tensors_of(&self.plan));
+        let before = tensors.get(self.plan.tensors().len());
         let before = before.map(|weights| Arc::new(weights.to_vec()));
         Answer::Taken {
             step,

@@ -42,7 +42,7 @@ pub(crate) struct Dial {
 /// What a link carries.
 #[derive(Clone)]
 pub(super) struct Carries {
-    /// Values of the slice.
+    /// Values of the slice's longest tensor.
     pub(super) values: u64,
     pub(super) in_flight: usize,
     pub(super) pool: BufferPool,

@@ -31,7 +31,7 @@ pub(crate) use kernel::Cut;
 pub(crate) use mailbox::{Arrived, Begin, End, Order, Slice, Viewed};
 pub(crate) use mirror::Dial;
 pub(crate) use replica::{Followed, Mirrored};
-pub(crate) use state::{Arriving, Belongs, kernel_of, tensors_of};
+pub(crate) use state::{Arriving, Belongs, kernel_of};
 
 /// What a slice tells others than those on its links. No call waits.
 pub(crate) trait Outside: Send + Sync {

@@ -15,7 +15,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::actor::ShardActor;
 use super::kernel::{Cut, Work};
 use super::mirror::{self, Carries, Dial};
-use super::state::{Arriving, Belongs, tensors_of};
+use super::state::{Arriving, Belongs};
 use crate::link::{Knock, LinkSender, OutTensor, SharedValues};
 
 /// What there is of the other replica.
@@ -97,7 +97,7 @@ impl ShardActor {
         let before = step.0.checked_sub(1).filter(|_| !votes.is_empty());
         let before = before.and_then(|before| self.versions.get(&Step(before)));
         self.mirror.before = before.cloned();
-        let tensors = tensors_of(&self.plan) + usize::from(self.mirror.before.is_some());
+        let tensors = self.plan.tensors().len() + usize::from(self.mirror.before.is_some());
         let tensors = u32::try_from(tensors).expect("few moments");
         self.say_to_mirror(&ReplicaSays::Copy {
             view,
@@ -117,8 +117,8 @@ impl ShardActor {
     }
 
     pub(super) fn take_copy(&mut self, step: Step) {
-        let (values, wanted) = (self.plan.values().len(), self.mirror.offered);
-        self.mirror.arriving = Some(Arriving::new(self.belongs(step), values, wanted));
+        let arriving = Arriving::new(self.belongs(step), &self.plan, self.mirror.offered);
+        self.mirror.arriving = Some(arriving);
     }
 
     fn belongs(&self, step: Step) -> Belongs {
@@ -140,7 +140,7 @@ impl ShardActor {
 
     fn carries(&self) -> Carries {
         Carries {
-            values: self.plan.values().len() as u64,
+            values: self.plan.longest() as u64,
             in_flight: self.setting.in_flight,
             pool: self.pool.clone(),
         }
@@ -241,7 +241,7 @@ impl Handler<MirrorSaid> for ShardActor {
     fn handle(&mut self, MirrorSaid(link, says): MirrorSaid, context: &mut Context<Self>) {
         if self.mirror.is(link) {
             if let ReplicaSays::Copy { tensors, .. } = &says {
-                let (state, offered) = (tensors_of(&self.plan), *tensors as usize);
+                let (state, offered) = (self.plan.tensors().len(), *tensors as usize);
                 self.mirror.offered = offered.clamp(state, state + 1);
             }
             self.event(Event::Replica(says), context);

@@ -1,4 +1,5 @@
-//! A slice's whole state as tensors on a link: the weights, then the optimizer's moments.
+//! A slice's whole state as tensors on a link: the weights, the optimizer's moments, and what the
+//! schedule remembers.
 //!
 //! Each tensor says in its header's `samples` which one it is, so that what two tries sent of one
 //! version can be put together; a version of a timeline has one state only.
@@ -10,30 +11,20 @@ use std::sync::Arc;
 use resilin_core::frame::{DataHeader, Encoding, Kind};
 use resilin_core::message::Branch;
 use resilin_core::{Incarnation, RunId, Step, View};
-use resilin_learn::kernel::{SliceKernel, SlicePlan, WEIGHTS};
+use resilin_learn::kernel::{SliceKernel, SlicePlan};
 
 use super::kernel::Cut;
 use crate::link::{OutTensor, SharedValues};
-
-/// Tensors of a slice's state.
-pub(crate) fn tensors_of(plan: &SlicePlan) -> usize {
-    1 + plan.rule.optimizer.moments().len()
-}
 
 /// The kernel of a slice whose state arrived; further tensors are not looked at.
 ///
 /// # Panics
 /// If tensors are missing or of another length; whoever took them in has looked.
 pub(crate) fn kernel_of(plan: SlicePlan, step: Step, tensors: &[SharedValues]) -> SliceKernel {
-    let names = plan.rule.optimizer.moments();
-    let place = |name: &str| match name {
-        WEIGHTS => 0,
-        name => {
-            1 + names
-                .iter()
-                .position(|moment| *moment == name)
-                .expect("one of them")
-        }
+    let names = plan.tensors();
+    let place = |name: &str| {
+        let place = names.iter().position(|tensor| *tensor == name);
+        place.expect("one of the state's tensors")
     };
     let restored = SliceKernel::restore(plan, step, |name, _, out| {
         out.copy_from_slice(&tensors[place(name)]);
@@ -135,18 +126,19 @@ impl Cut {
 /// A state that is arriving.
 pub(crate) struct Arriving {
     belongs: Belongs,
-    values: usize,
-    wanted: usize,
+    /// Length of each tensor that is wanted.
+    lengths: Vec<usize>,
     here: BTreeMap<u64, SharedValues>,
 }
 
 impl Arriving {
-    /// A state of `wanted` tensors of `values` values each.
-    pub(crate) fn new(belongs: Belongs, values: usize, wanted: usize) -> Self {
+    /// The state of a slice; a copy may bring further weights after it, up to `wanted` tensors.
+    pub(crate) fn new(belongs: Belongs, plan: &SlicePlan, wanted: usize) -> Self {
+        let mut lengths: Vec<usize> = plan.tensors().iter().map(|n| plan.length(n)).collect();
+        lengths.resize(wanted, plan.values().len());
         Self {
             belongs,
-            values,
-            wanted,
+            lengths,
             here: BTreeMap::new(),
         }
     }
@@ -169,12 +161,11 @@ impl Arriving {
             && (header.timeline, header.map) == (branch.timeline, branch.map)
             && header.step == *step
             && header.blocks == *blocks
-            && (header.samples as usize) < self.wanted
-            && values.len() == self.values;
+            && self.lengths.get(header.samples as usize) == Some(&values.len());
         if mine {
             self.here.insert(header.samples, values);
         }
-        let whole = self.here.len() == self.wanted;
+        let whole = self.here.len() == self.lengths.len();
         whole.then(|| std::mem::take(&mut self.here).into_values().collect())
     }
 }

@@ -209,7 +209,7 @@ pub(super) fn skip_by_moments(
     let weights = kernel.weights(step).expect("the newest is live");
     let nothing = vec![0.0; weights.len()];
     kernel.combine(step, &[(root, &nothing)], with_samples, 1.0);
-    kernel.apply(step, 1.0)
+    kernel.apply(step, 1.0, 0.0)
 }
 
 fn add(sum: &mut [f32], values: &[f32]) {

@@ -7,7 +7,7 @@ use resilin_core::machine::{fleet, job, saver};
 use resilin_core::message::{Branch, StoreAsks, StoreSays};
 use resilin_core::time::Time;
 use resilin_core::{LinkId, SliceId, Step};
-use resilin_learn::kernel::{Digest, WEIGHTS};
+use resilin_learn::kernel::Digest;
 
 use super::events::{End, Local, Packet, Request, Role};
 use super::processes::{Parcel, State};
@@ -68,8 +68,7 @@ impl Sim<'_> {
         else {
             return;
         };
-        let moments = self.oracle.task.rule.optimizer.moments();
-        let names = std::iter::once(WEIGHTS).chain(moments.iter().copied());
+        let names = self.oracle.task.rule.tensors().into_iter();
         let tensors = names.zip(state.iter().cloned()).collect();
         let part = Part::of((slice, step), tensors, digests);
         let takes = self.micros(3_000, 20_000);

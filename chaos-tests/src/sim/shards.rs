@@ -180,7 +180,9 @@ impl Sim<'_> {
                 };
                 self.soon(100, 1_000, Local::Shard(slice, event));
             }
-            Effect::Apply { step, action, .. } => return self.apply(slice, step, action),
+            Effect::Apply { step, action, loss } => {
+                return self.apply(slice, step, (action, loss));
+            }
             Effect::Pin(step) => host.pinned = Some((step, host.weights(step))),
             Effect::Unpin(step) => {
                 let unpinned = host.pinned.take().map(|(step, _)| step);
@@ -223,7 +225,7 @@ impl Sim<'_> {
         Ok(())
     }
 
-    fn apply(&mut self, slice: SliceId, step: Step, action: Action) -> Checked {
+    fn apply(&mut self, slice: SliceId, step: Step, (action, loss): (Action, f64)) -> Checked {
         let timeline = self.timeline();
         let moves = self.plant == Some(Plant::SkipMoves);
         let rules = self.rules.clone();
@@ -231,7 +233,7 @@ impl Sim<'_> {
         let first = rules.slices.range(slice).start;
         let host = self.slice_mut(slice).expect("seen by the caller");
         let applied = match action {
-            Action::Apply { scale } => host.kernel.apply(step, scale),
+            Action::Apply { scale } => host.kernel.apply(step, scale, loss),
             Action::Skip if moves => {
                 bugs::skip_by_moments(&mut host.kernel, step, rules.tree.root(), &with_samples)
             }

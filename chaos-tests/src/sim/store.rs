@@ -215,10 +215,7 @@ impl Store {
                 Ok(loaded.into_iter().map(|(_, values)| values).collect())
             }
             None if branch.base == Step(0) => {
-                let values = task.layout.values(blocks);
-                let zeros = vec![vec![0.0; values.len()]; task.rule.optimizer.moments().len()];
-                let weights = task.initial_weights()[values].to_vec();
-                Ok(std::iter::once(weights).chain(zeros).collect())
+                Ok(task.slice_plan(blocks).initial(&task.initial_weights()))
             }
             None => Err(format!(
                 "no good checkpoint of step {} is left",
@@ -241,7 +238,7 @@ impl Store {
                 map: self.branch.map,
                 slices,
                 layout: (*task.layout).clone(),
-                tensors: 1 + task.rule.optimizer.moments().len(),
+                tensors: task.rule.tensors().len(),
             };
             self.save = Some(Writing {
                 step,

@@ -6,6 +6,7 @@
 
 mod digest;
 mod pinned;
+mod plan;
 mod score;
 mod slice;
 mod stack;
@@ -17,7 +18,8 @@ mod worker;
 
 pub use digest::{BlockHasher, Digest, chain_line, hex, weights_sha256};
 pub use pinned::PinnedSlice;
+pub use plan::{SCHEDULE, SlicePlan, WEIGHTS, extent};
 pub use score::{SCORE_ROWS, Which, combine_scores, score_range, score_tasks};
-pub use slice::{AppliedStep, BlockStats, SliceKernel, SlicePlan, WEIGHTS};
+pub use slice::{AppliedStep, BlockStats, SliceKernel};
 pub use sum::{TreeSum, merges_after, tree_sum_f64};
 pub use worker::{EvaluateError, Evaluator, NodeResult};

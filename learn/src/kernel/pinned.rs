@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use resilin_core::Step;
 
-use super::slice::WEIGHTS;
+use super::plan::{SCHEDULE, WEIGHTS};
+use crate::schedule::Memory;
 
 /// Weights and moments of one version. Owned, so that a writer's thread can have it; its buffers
 /// are reused by the next pin.
@@ -16,6 +17,8 @@ pub struct PinnedSlice {
     weights: Option<Arc<Vec<f32>>>,
     names: &'static [&'static str],
     moments: Vec<Vec<f32>>,
+    /// What the schedule remembers, once for each block; empty where it remembers nothing.
+    memory: Vec<f32>,
 }
 
 impl PinnedSlice {
@@ -36,6 +39,11 @@ impl PinnedSlice {
             copy.clear();
             copy.extend_from_slice(moment);
         }
+        self.memory.clear();
+    }
+
+    pub(super) fn remember(&mut self, memory: &Memory, blocks: usize) {
+        self.memory.extend((0..blocks).flat_map(|_| memory));
     }
 
     /// The version that is held.
@@ -50,16 +58,19 @@ impl PinnedSlice {
         self.values.clone()
     }
 
-    /// The tensors by name: `weights`, then the optimizer's moments.
+    /// The tensors by name, as [`SlicePlan::tensors`](super::SlicePlan::tensors) orders them.
     pub fn tensors(&self) -> impl Iterator<Item = (&'static str, &[f32])> {
         let weights = self.weights.iter().map(|w| (WEIGHTS, w.as_slice()));
         let names = self.names.iter().copied();
-        weights.chain(names.zip(self.moments.iter().map(Vec::as_slice)))
+        let memory = (!self.memory.is_empty()).then_some((SCHEDULE, self.memory.as_slice()));
+        let moments = self.moments.iter().map(Vec::as_slice);
+        weights.chain(names.zip(moments)).chain(memory)
     }
 
     /// Lets go of the weights, so that the slice can write into their buffer again.
     pub fn release(&mut self) {
         self.weights = None;
         self.moments.iter_mut().for_each(Vec::clear);
+        self.memory.clear();
     }
 }

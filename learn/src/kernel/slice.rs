@@ -9,41 +9,19 @@ use std::sync::Arc;
 
 use resilin_core::Step;
 use resilin_core::layout::{Layout, Role};
-use resilin_core::tree::{Node, PartitionSet, Tree};
+use resilin_core::tree::{Node, PartitionSet};
 
 use super::digest::{BlockHasher, Digest};
 use super::pinned::PinnedSlice;
+use super::plan::{SCHEDULE, SlicePlan, WEIGHTS, extent};
 use super::sum::{Squares, TreeSum, all_finite};
 use super::versions::Versions;
-use crate::optimizer::{Update, UpdateRule, divide};
-
-/// Name of the weights among a slice's tensors; the others are the optimizer's moments.
-pub const WEIGHTS: &str = "weights";
+use crate::optimizer::{Update, divide};
+use crate::schedule::{MEMORY, Memory};
 
 /// Values worked on at a time: a tile of each vector of a pass fits the first-level cache. A
 /// multiple of 16, as [`Squares`] needs.
 const TILE: usize = 2048;
-
-/// What a slice is.
-#[derive(Clone)]
-pub struct SlicePlan {
-    /// The whole model's layout.
-    pub layout: Arc<Layout>,
-    /// The slice's blocks.
-    pub blocks: Range<usize>,
-    /// The tree that contributions are summed over.
-    pub tree: Tree,
-    /// How weights are updated.
-    pub rule: Arc<UpdateRule>,
-}
-
-impl SlicePlan {
-    /// The slice's values within the flat vector.
-    #[must_use]
-    pub fn values(&self) -> Range<usize> {
-        self.layout.values(self.blocks.clone())
-    }
-}
 
 /// What a slice tells the others of its part of a step's gradient: the numbers in a vote.
 #[derive(Clone, Debug, PartialEq)]
@@ -74,6 +52,8 @@ pub struct SliceKernel {
     blocks: Vec<Vec<(Role, Range<usize>)>>,
     versions: Versions,
     moments: Vec<Vec<f32>>,
+    /// What the schedule remembers of the steps before the newest version.
+    memory: Memory,
     /// The open step's gradient (for buffers: their next values).
     gradient: Vec<f32>,
     /// The step that `gradient` belongs to.
@@ -89,11 +69,11 @@ impl SliceKernel {
     pub fn new(plan: SlicePlan, weights: Vec<f32>) -> Self {
         let names = plan.rule.optimizer.moments();
         let moments = names.iter().map(|_| vec![0.0; weights.len()]).collect();
-        Self::at(plan, Step(0), weights, moments)
+        Self::at(plan, Step(0), weights, moments, Memory::default())
     }
 
-    /// A slice as it was at `step`: `read` fills a tensor (`weights` or a moment) with the values of
-    /// a range of the flat vector, wherever those were stored.
+    /// A slice as it was at `step`: `read` fills a tensor of [`SlicePlan::tensors`] with the values of
+    /// a range of the whole tensor ([`extent`]), wherever those were stored.
     ///
     /// # Errors
     /// What `read` says.
@@ -103,7 +83,7 @@ impl SliceKernel {
         mut read: impl FnMut(&str, Range<usize>, &mut [f32]) -> Result<(), E>,
     ) -> Result<Self, E> {
         let mut tensor = |name: &str| {
-            let range = plan.values();
+            let range = extent(name, &plan.layout, plan.blocks.clone());
             let mut values = vec![0.0; range.len()];
             read(name, range, &mut values).map(|()| values)
         };
@@ -113,10 +93,20 @@ impl SliceKernel {
             .iter()
             .map(|name| tensor(name))
             .collect::<Result<_, E>>()?;
-        Ok(Self::at(plan, step, weights, moments))
+        let mut memory = Memory::default();
+        if plan.rule.rate.is_adaptive() {
+            memory.copy_from_slice(&tensor(SCHEDULE)?[..MEMORY]);
+        }
+        Ok(Self::at(plan, step, weights, moments, memory))
     }
 
-    fn at(plan: SlicePlan, step: Step, weights: Vec<f32>, moments: Vec<Vec<f32>>) -> Self {
+    fn at(
+        plan: SlicePlan,
+        step: Step,
+        weights: Vec<f32>,
+        moments: Vec<Vec<f32>>,
+        memory: Memory,
+    ) -> Self {
         let values = plan.values();
         assert_eq!(weights.len(), values.len(), "weights of another slice");
         let blocks: Vec<_> = plan
@@ -134,6 +124,7 @@ impl SliceKernel {
             gradient: vec![0.0; weights.len()],
             versions: Versions::new(step, weights),
             moments,
+            memory,
             combined: None,
             digests,
             sum: TreeSum::default(),
@@ -259,11 +250,11 @@ impl SliceKernel {
     }
 
     /// Applies the combined gradient, times `scale` (from clipping by norm), and makes the next
-    /// version.
+    /// version. `loss` is the mean loss of the step's rows, which the rates of later steps may follow.
     ///
     /// # Panics
     /// If the step was not combined.
-    pub fn apply(&mut self, step: Step, scale: f32) -> AppliedStep {
+    pub fn apply(&mut self, step: Step, scale: f32, loss: f64) -> AppliedStep {
         assert_eq!(
             self.combined.take(),
             Some(step),
@@ -274,12 +265,14 @@ impl SliceKernel {
             blocks,
             versions,
             moments,
+            memory,
             gradient,
             digests,
             hasher,
             ..
         } = self;
-        let learning_rate = plan.rule.rate.lr(step);
+        let learning_rate = plan.rule.rate.lr(step, memory);
+        plan.rule.rate.observe(step, loss, memory);
         let optimizer = &plan.rule.optimizer;
         let mut finite = true;
         versions.advance(|weights, next| {
@@ -337,6 +330,9 @@ impl SliceKernel {
             self.plan.rule.optimizer.moments(),
             &self.moments,
         );
+        if self.plan.rule.rate.is_adaptive() {
+            pinned.remember(&self.memory, self.plan.blocks.len());
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Everything that turns a summed gradient into new weights.
 
 use super::{Optimizer, Preparation};
+use crate::kernel::{SCHEDULE, WEIGHTS};
 use crate::schedule::LearningRate;
 
 /// The update rule of a run. Order: sum / weight, L2, clip by value, the scale of clipping by norm
@@ -12,4 +13,17 @@ pub struct UpdateRule {
     pub rate: LearningRate,
     /// From gradients to weights.
     pub optimizer: Box<dyn Optimizer>,
+}
+
+impl UpdateRule {
+    /// Names of the tensors that a slice's state is made of, the weights first.
+    #[must_use]
+    pub fn tensors(&self) -> Vec<&'static str> {
+        let schedule = self.rate.is_adaptive().then_some(SCHEDULE);
+        let moments = self.optimizer.moments().iter().copied();
+        std::iter::once(WEIGHTS)
+            .chain(moments)
+            .chain(schedule)
+            .collect()
+    }
 }

@@ -55,7 +55,7 @@ impl Elastic {
         let weights = self.weights();
         let all = self.task.sampling.with_samples(step);
         let mut sums: Vec<(Node, Vec<f32>)> = Vec::new();
-        let mut scalars = Vec::new();
+        let (mut scalars, mut losses) = (Vec::new(), Vec::new());
         for (node, worker) in self.deal(&all) {
             let mut out = vec![f32::NAN; weights.len()];
             let result = self.evaluators[worker]
@@ -63,9 +63,11 @@ impl Elastic {
                 .unwrap();
             assert_eq!(result.non_finite, []);
             scalars.push((node, result.outcome.weight));
+            losses.push((node, result.outcome.loss_sum));
             sums.push((node, out));
         }
-        let weight = tree_sum_f64(self.task.tree.root(), &all, &scalars);
+        let [weight, loss] =
+            [scalars, losses].map(|parts| tree_sum_f64(self.task.tree.root(), &all, &parts));
         let mut votes = BTreeMap::new();
         for (id, slice) in (0..).map(SliceId).zip(&mut self.slices) {
             let values = slice.plan().values();
@@ -87,7 +89,7 @@ impl Elastic {
             panic!("step {step} is finite");
         };
         for slice in &mut self.slices {
-            assert!(slice.apply(step, scale).finite);
+            assert!(slice.apply(step, scale, loss / weight).finite);
         }
     }
 

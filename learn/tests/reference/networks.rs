@@ -76,10 +76,15 @@ impl Dataset for Drawn {
 }
 
 fn task(data: &str, model: &str) -> Arc<Task> {
+    scheduled(data, model, "constant")
+}
+
+fn scheduled(data: &str, model: &str, schedule: &str) -> Arc<Task> {
     let text = format!(
         "[run]\nblock = 128\nbatch = 18\npartitions = 6\nsteps = 7\nclip_norm = 0.5\n\
          [data]\nname = \"drawn\"\n{data}\n[model]\n{model}\n\
-         [optimizer]\nname = \"adamw\"\nlearning_rate = 0.01\n"
+         [optimizer]\nname = \"adamw\"\nlearning_rate = 0.01\n\
+         [schedule]\nname = \"{schedule}\"\n"
     );
     let document = Document::parse(&text).expect("TOML");
     let registry = Registry::default().data("drawn", drawn);
@@ -133,6 +138,21 @@ fn factorization() {
     let model = "name = \"factorization\"\nfields = [30, 30, 30]\nrank = 4";
     let task = task("width = 3\ncount = 30\nclasses = 2", model);
     every_way_gives_the_serial_chain("factorization", &task);
+}
+
+/// The rate falls at every second step that is no better than the best.
+#[test]
+fn plateau() {
+    let data = "width = 9\ncount = 4\nclasses = 3";
+    let model = "name = \"mlp\"\nhidden = [12]";
+    let schedule = "plateau\"\nevery_steps = 1\npatience = 0\nthreshold = 0.5\ndecay = \"0.25";
+    let adaptive = scheduled(data, model, &schedule.replace("\"0.25", "0.25 #"));
+    every_way_gives_the_serial_chain("plateau", &adaptive);
+    let chain = |task: &Arc<Task>| {
+        let trained = reference::run(task, |_| {}).expect("it trains");
+        hex(&trained.chain)
+    };
+    assert_ne!(chain(&adaptive), chain(&task(data, model)), "it never fell");
 }
 
 #[test]

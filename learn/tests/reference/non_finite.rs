@@ -91,7 +91,7 @@ fn weights_that_stop_being_finite_are_told_before_they_are_published() {
     let all = task.sampling.with_samples(Step(0));
     let stats = slice.combine(Step(0), &[(task.tree.root(), &sum)], &all, 1.0);
     assert_eq!(stats.non_finite, []);
-    let applied = slice.apply(Step(0), 1.0);
+    let applied = slice.apply(Step(0), 1.0, 0.5);
     assert_eq!((applied.version, applied.finite), (Step(1), false));
 }
 
@@ -121,7 +121,7 @@ fn a_skip_keeps_weights_and_moments() {
     let sum = vec![0.5; task.layout.len()];
     let all = task.sampling.with_samples(Step(0));
     slice.combine(Step(0), &[(task.tree.root(), &sum)], &all, 20.0);
-    slice.apply(Step(0), 1.0);
+    slice.apply(Step(0), 1.0, 0.5);
     let tensors = |slice: &SliceKernel| {
         let mut pin = PinnedSlice::default();
         slice.pin(&mut pin);

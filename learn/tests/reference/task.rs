@@ -72,7 +72,7 @@ fn a_replica_makes_the_same_version_of_the_same_root() {
         let with_samples = task.sampling.with_samples(step);
         primary.combine(step, &[(task.tree.root(), &sum)], &with_samples, 5.0);
         backup.load(step, primary.root(step));
-        assert_eq!(primary.apply(step, 0.5), backup.apply(step, 0.5));
+        assert_eq!(primary.apply(step, 0.5, 1.5), backup.apply(step, 0.5, 1.5));
     }
     assert_eq!(primary.weights(Step(2)), backup.weights(Step(2)));
 }

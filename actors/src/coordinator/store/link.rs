@@ -13,7 +13,7 @@ use super::{Copy, Part};
 use crate::coordinator::common::Common;
 use crate::coordinator::job;
 use crate::link::{BufferPool, Inbox, Knock, Link, LinkOptions, LinkSender, Received};
-use crate::shard::{Arriving, Belongs, tensors_of};
+use crate::shard::{Arriving, Belongs};
 
 /// Serves one request; the link ends with it.
 pub(in crate::coordinator) async fn serve(knock: Knock, slice: SliceId, common: Arc<Common>) {
@@ -22,7 +22,8 @@ pub(in crate::coordinator) async fn serve(knock: Knock, slice: SliceId, common: 
         return knock.refuse(Refusal { code, reason }).await;
     }
     // Buffers are not kept: requests are rare, and their sizes change with the layout.
-    let values = common.task.layout.len() as u64;
+    let task = &common.task;
+    let values = task.slice_plan(0..task.layout.blocks()).longest() as u64;
     let options = LinkOptions::data(values, BufferPool::new(0));
     let admitted = knock.admit(&common.expected, options).await;
     let Ok((sender, mut inbox)) = admitted.map(Link::split) else {
@@ -112,7 +113,7 @@ async fn cut(
     let plan = common
         .task
         .slice_plan(common.task.slices(branch.shards).range(slice));
-    let mut arriving = Arriving::new(belongs, plan.values().len(), tensors_of(&plan));
+    let mut arriving = Arriving::new(belongs, &plan, plan.tensors().len());
     let cause = loop {
         match inbox.next().await {
             Received::Tensor { header, values } => {

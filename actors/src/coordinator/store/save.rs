@@ -8,7 +8,7 @@ use resilin_core::layout::SliceMap;
 use resilin_core::machine::saver::Event;
 use resilin_core::message::Branch;
 use resilin_core::{SliceId, Step};
-use resilin_learn::kernel::{Digest, WEIGHTS, chain_line};
+use resilin_learn::kernel::{Digest, chain_line};
 use tokio::sync::oneshot;
 
 use super::StoreActor;
@@ -43,17 +43,17 @@ pub(in crate::coordinator) struct Part {
 pub(in crate::coordinator) enum Copy {
     /// In buffers of a slice in this process.
     Inside(Box<Cut>),
-    /// They came over a link: the weights, then the moments.
+    /// They came over a link, the weights first.
     Arrived(Vec<SharedValues>),
 }
 
 impl Copy {
-    fn tensors(&self, moments: &'static [&'static str]) -> Vec<(&str, &[f32])> {
+    fn tensors(&self, names: &[&'static str]) -> Vec<(&str, &[f32])> {
         match self {
             Self::Inside(cut) => cut.pinned.tensors().collect(),
             Self::Arrived(tensors) => {
-                let names = std::iter::once(WEIGHTS).chain(moments.iter().copied());
-                names.zip(tensors.iter().map(|values| &**values)).collect()
+                let values = tensors.iter().map(|values| &**values);
+                names.iter().copied().zip(values).collect()
             }
         }
     }
@@ -89,7 +89,7 @@ impl StoreActor {
             map: self.branch.map,
             slices: self.slices(),
             layout: (*task.layout).clone(),
-            tensors: 1 + task.rule.optimizer.moments().len(),
+            tensors: task.rule.tensors().len(),
         }
     }
 
@@ -124,8 +124,7 @@ impl StoreActor {
         if open.digests.contains_key(slice) {
             return Ok(());
         }
-        let moments = self.common.task.rule.optimizer.moments();
-        let tensors = copy.tensors(moments);
+        let tensors = copy.tensors(&self.common.task.rule.tensors());
         let image = SliceImage {
             slice: *slice,
             blocks,

@@ -37,10 +37,8 @@ impl Source {
                     .collect())
             }
             None if branch.base == Step(0) => {
-                let values = task.layout.values(blocks);
-                let zeros = vec![vec![0.0; values.len()]; task.rule.optimizer.moments().len()];
-                let weights = task.initial_weights()[values].to_vec();
-                Ok(std::iter::once(weights).chain(zeros).map(shared).collect())
+                let initial = task.slice_plan(blocks).initial(&task.initial_weights());
+                Ok(initial.into_iter().map(shared).collect())
             }
             None => Err(format!(
                 "no good checkpoint of step {} is left",

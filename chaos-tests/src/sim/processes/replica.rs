@@ -8,7 +8,7 @@ use resilin_core::message::{Branch, ReplicaSays, Use};
 use resilin_core::time::Time;
 use resilin_core::tree::Node;
 use resilin_core::{LinkId, SliceId, Step, Tensor, View};
-use resilin_learn::kernel::{BlockStats, SliceKernel, SlicePlan, WEIGHTS};
+use resilin_learn::kernel::{BlockStats, SliceKernel, SlicePlan};
 
 use super::{Deed, Parcel, State};
 use crate::sim::events::{End, Packet, Party, Role};
@@ -78,7 +78,7 @@ impl Replica {
 
     /// Becomes what the other replica was at a version.
     fn install(&mut self, plan: SlicePlan, step: Step, state: &State) {
-        let count = 1 + plan.rule.optimizer.moments().len();
+        let count = plan.tensors().len();
         let kernel = kernel_of(plan, step, state);
         let newest = kernel.weights(step).expect("the newest version is live");
         let before = state.get(count).zip(step.0.checked_sub(1));
@@ -90,15 +90,10 @@ impl Replica {
 }
 
 fn kernel_of(plan: SlicePlan, step: Step, state: &State) -> SliceKernel {
-    let names = plan.rule.optimizer.moments();
+    let names = plan.tensors();
     let restored = SliceKernel::restore(plan, step, |name, _, out| {
-        let index = names.iter().position(|moment| *moment == name);
-        let index = index.map_or(0, |moment| moment + 1);
-        assert!(
-            index > 0 || name == WEIGHTS,
-            "{name} is no tensor of a slice"
-        );
-        out.copy_from_slice(&state[index]);
+        let index = names.iter().position(|tensor| *tensor == name);
+        out.copy_from_slice(&state[index.expect("a tensor of a slice")]);
         Ok::<(), std::convert::Infallible>(())
     });
     match restored {

@@ -46,7 +46,9 @@ impl Sim<'_> {
                 let root = Arc::clone(&replica.tensors[&tensor]);
                 replica.kernel().load(step, &root);
             }
-            Effect::Apply { step, action, .. } => return self.apply_at(id, slice, step, action),
+            Effect::Apply { step, action, loss } => {
+                return self.apply_at(id, slice, step, (action, loss));
+            }
             Effect::Pin(step) => replica.pinned = Some((step, replica.weights(step))),
             Effect::Unpin(step) => {
                 let unpinned = replica.pinned.take().map(|(step, _)| step);
@@ -111,12 +113,18 @@ impl Sim<'_> {
         self.work_out(id, slice, root);
     }
 
-    fn apply_at(&mut self, id: u32, slice: SliceId, step: Step, action: Action) -> Checked {
+    fn apply_at(
+        &mut self,
+        id: u32,
+        slice: SliceId,
+        step: Step,
+        (action, loss): (Action, f64),
+    ) -> Checked {
         let replica = self.replica_at(id, slice);
         let (serial, branch) = (replica.serial, replica.branch);
         let kernel = replica.kernel();
         let applied = match action {
-            Action::Apply { scale } => kernel.apply(step, scale),
+            Action::Apply { scale } => kernel.apply(step, scale, loss),
             Action::Skip => kernel.skip(step),
             Action::Halt => unreachable!("a halt is not applied"),
         };

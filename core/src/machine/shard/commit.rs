@@ -44,7 +44,7 @@ impl Shard {
         effects.push(Effect::Apply {
             step: self.step,
             action: decision.action,
-            weight: self.weight(),
+            loss: self.loss(),
         });
     }
 
@@ -172,11 +172,11 @@ impl Shard {
         self.records.insert(self.step, record);
     }
 
-    /// What the open step's sum is divided by.
-    fn weight(&self) -> f64 {
+    /// The open step's mean loss.
+    fn loss(&self) -> f64 {
         match &self.inherited {
-            Some((summed, _)) => summed.weight,
-            None => self.total(|stored| stored.weight),
+            Some((summed, _)) => summed.loss(),
+            None => self.total(|stored| stored.loss_sum) / self.total(|stored| stored.weight),
         }
     }
 }

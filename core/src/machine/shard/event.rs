@@ -149,8 +149,8 @@ pub enum Effect {
         step: Step,
         /// How; never `Halt`.
         action: Action,
-        /// What the sum is divided by.
-        weight: f64,
+        /// Mean loss of the step's rows: every slice has the same bits where bits are promised.
+        loss: f64,
     },
     /// Keep a copy of this version, the newest, for evaluation.
     Pin(Step),

@@ -248,17 +248,13 @@ impl Shard {
         let Some((decision, pledge)) = self.decided(kept).zip(kept.pledge.as_ref()) else {
             return;
         };
-        let (step, action, weight) = (self.step, decision.action, pledge.summed.weight);
+        let (step, action, loss) = (self.step, decision.action, pledge.summed.loss());
         match (action, kept.root) {
             (Action::Apply { .. }, Some(tensor)) => effects.push(Effect::Load { step, tensor }),
             (Action::Apply { .. } | Action::Skip | Action::Halt, _) => {}
         }
         self.phase = Phase::Applying(decision);
-        effects.push(Effect::Apply {
-            step,
-            action,
-            weight,
-        });
+        effects.push(Effect::Apply { step, action, loss });
     }
 
     /// The next version is made.

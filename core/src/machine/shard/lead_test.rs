@@ -86,7 +86,7 @@ pub(super) fn apply(step: u64) -> Effect {
     Effect::Apply {
         step: Step(step),
         action: Action::Apply { scale: 1.0 },
-        weight: 8.0,
+        loss: 0.0625,
     }
 }
 

@@ -45,6 +45,11 @@ impl Pledge {
 }
 
 impl Summed {
+    /// Mean loss of the step's rows.
+    pub(super) fn loss(&self) -> f64 {
+        self.loss_sum / self.weight
+    }
+
     /// The line of the ledger.
     pub(super) fn record(
         self,

@@ -310,7 +310,7 @@ fn a_step_needs_every_vote_and_its_record_stays_until_it_is_in_the_ledger() {
     let apply = Effect::Apply {
         step: Step(0),
         action: Action::Apply { scale: 1.0 },
-        weight: 8.0,
+        loss: 0.0625,
     };
     assert_eq!(
         bench.event(Event::Slice(SliceSays::Vote(vote))),
@@ -557,7 +557,7 @@ fn a_withheld_leaf_is_decided_without_a_root() {
     let skip = Effect::Apply {
         step: Step(0),
         action: Action::Skip,
-        weight: 2.0,
+        loss: 0.25,
     };
     assert_eq!(
         bench.order(ShardOrder::Withhold { step: Step(0) }),
