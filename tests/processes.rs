@@ -16,6 +16,8 @@ mod examples;
 mod foreign;
 #[path = "processes/kills.rs"]
 mod kills;
+#[path = "processes/links.rs"]
+mod links;
 #[path = "processes/matrix.rs"]
 mod matrix;
 #[path = "../foreign/tests/python/mod.rs"]

@@ -25,7 +25,7 @@ pub(crate) struct Trial<'a> {
     pub(crate) workers: u32,
     /// What goes wrong; none in a quiet run.
     pub(crate) plan: Option<&'a Plan>,
-    /// What lies between workers and coordinator, if anything does.
+    /// What lies between the processes, if anything does.
     pub(crate) proxy: Option<&'a Proxy>,
 }
 

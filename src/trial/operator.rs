@@ -120,12 +120,15 @@ impl Operator<'_> {
         let target = self.meet(planned);
         let mut seen = self.stage.seen();
         let target = target.map(|pid| {
-            let members = seen.newest.iter().flat_map(|status| &status.job.workers);
             let own = format!(":{pid}");
-            let named = members.filter(|member| member.name.ends_with(&own));
-            let incarnation = named
-                .map(|member| format!(" ({})", member.incarnation))
-                .next();
+            let jobs = seen.newest.iter().map(|status| &status.job);
+            let mut members = jobs.flat_map(|job| {
+                let workers = job.workers.iter();
+                let workers = workers.map(|worker| (&worker.name, worker.incarnation));
+                workers.chain(job.hosts.iter().map(|host| (&host.name, host.incarnation)))
+            });
+            let named = members.find(|(name, _)| name.ends_with(&own));
+            let incarnation = named.map(|(_, incarnation)| format!(" ({incarnation})"));
             format!("{pid}{}", incarnation.unwrap_or_default())
         });
         let struck = Struck {
@@ -187,12 +190,13 @@ impl Operator<'_> {
         }
     }
 
-    /// Workers with connections through the proxy.
+    /// Workers and shard processes that dialled through the proxy.
     fn linked(&self) -> Vec<u32> {
         let peers = self.proxy.map(Proxy::peers).unwrap_or_default();
-        let mut workers = self.living(Role::Worker);
-        workers.retain(|pid| peers.contains(pid));
-        workers
+        let mut linked = self.living(Role::Worker);
+        linked.extend(self.living(Role::Shard));
+        linked.retain(|pid| peers.contains(pid));
+        linked
     }
 
     fn untroubled(&self, mut pids: Vec<u32>) -> Vec<u32> {

@@ -40,10 +40,9 @@ pub struct Options {
     /// CPUs that a worker has for itself while there are enough for all; `None`: workers run
     /// anywhere.
     pub cpus_each: Option<u16>,
-    /// Its arguments for a shard process. `--join ADDR` and `--end-with-parent` are added.
-    pub shard: Vec<String>,
-    /// Shard processes to keep running.
-    pub shard_processes: u16,
+    /// Its arguments for each shard process to keep running: one that is started anew takes those of
+    /// one that is gone. `--join ADDR` and `--end-with-parent` are added.
+    pub shards: Vec<Vec<String>>,
     /// The secret of the cluster, for the HTTP interface.
     pub token: Option<String>,
     /// Restarts of failed children within `window`.

@@ -53,9 +53,8 @@ struct Supervisor<F> {
     coordinator: Option<Child>,
     workers: BTreeMap<u32, Child>,
     seats: Seats,
-    shards: BTreeMap<u32, Child>,
-    /// Shard processes that shall run.
-    shards_wanted: usize,
+    /// Shard processes, each with its number among those that shall run.
+    shards: BTreeMap<u32, (usize, Child)>,
     /// No shard is started until a look says that the run goes on.
     shards_held: bool,
     location: Option<Location>,
@@ -84,7 +83,6 @@ impl<F: FnMut(Happening)> Supervisor<F> {
         let look = Look::new(options.token.clone());
         Self {
             shards: BTreeMap::new(),
-            shards_wanted: options.shard_processes.into(),
             shards_held: false,
             seats: Seats::of_this_process(options.cpus_each),
             options,
@@ -167,11 +165,13 @@ impl<F: FnMut(Happening)> Supervisor<F> {
             return Ok(());
         }
         // A stop needs them too: without all slices nothing is saved.
-        while !self.shards_held && self.shards.len() < self.shards_wanted {
-            let mut arguments = self.options.shard.clone();
+        while !self.shards_held
+            && let Some(number) = self.missing_shard()
+        {
+            let mut arguments = self.options.shards[number].clone();
             arguments.extend(["--join".into(), join.clone()]);
             let child = self.start(Role::Shard, arguments)?;
-            self.shards.insert(child.pid, child);
+            self.shards.insert(child.pid, (number, child));
         }
         if self.stopping {
             return Ok(());
@@ -192,6 +192,12 @@ impl<F: FnMut(Happening)> Supervisor<F> {
             self.workers.insert(child.pid, child);
         }
         Ok(())
+    }
+
+    /// The first shard process that shall run and does not.
+    fn missing_shard(&self) -> Option<usize> {
+        let running: BTreeSet<usize> = self.shards.values().map(|(number, _)| *number).collect();
+        (0..self.options.shards.len()).find(|number| !running.contains(number))
     }
 
     fn start(&mut self, role: Role, mut arguments: Vec<String>) -> Result<Child, Exit> {

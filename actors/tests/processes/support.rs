@@ -84,6 +84,7 @@ pub(crate) fn play_role() {
                 join: given(ADDRESS).unwrap(),
                 token,
                 data: given(DATA).map(Into::into),
+                cpus: Vec::new(),
                 redial_limit: Some(Span::from_millis(10_000)),
                 parent: Parent::EndWith,
             };
@@ -124,8 +125,8 @@ pub(crate) fn supervised(job: &str, state: &Path) -> supervisor::Options {
         coordinator,
         first_start: Vec::new(),
         worker: arguments("worker"),
-        shard: Vec::new(),
-        shard_processes: 0,
+        cpus_each: None,
+        shards: Vec::new(),
         token: None,
         restarts: 10,
         window: Span::from_millis(60_000),

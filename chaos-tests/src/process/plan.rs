@@ -40,13 +40,13 @@ pub enum Fault {
     Kill(Role),
     /// SIGSTOP, and SIGCONT so long after it.
     Freeze(Role, Span),
-    /// All connections of a worker are reset.
+    /// All connections that a worker or a shard process dialled are reset.
     Cut,
-    /// A worker's connections stay open and carry nothing for so long.
+    /// Its connections stay open and carry nothing for so long.
     Silence(Way, Span),
-    /// A worker's connections carry so many bytes a second each way, for so long.
+    /// Its connections carry so many bytes a second each way, for so long.
     Throttle(u64, Span),
-    /// What a worker's connections carry comes later by the first span, for the second.
+    /// What its connections carry comes later by the first span, for the second.
     Delay(Span, Span),
 }
 
@@ -61,12 +61,12 @@ pub enum Role {
     Coordinator,
 }
 
-/// A direction of a worker's connections.
+/// A direction of the connections that a process dialled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Way {
-    /// From the worker.
+    /// From the process.
     Up,
-    /// To the worker.
+    /// To the process.
     Down,
     /// Either.
     Both,

@@ -1,6 +1,9 @@
 //! A TCP proxy between the processes of a run, in user space and on a thread of its own: it knows
 //! from its hello which process dials, and spoils that process's connections when told to.
 //!
+//! It has one address for the coordinator and a gate for each shard process. Whoever is told to dial
+//! it finds no Unix socket beside its port, so nothing passes it by.
+//!
 //! What is held back is not lost: TCP would send it again, so it arrives once the link is healed.
 //! What a process says while its link is silent, its end included, is held back in the same way.
 
@@ -10,7 +13,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{SocketAddr, TcpListener as StdListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener as StdListener};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -19,6 +22,7 @@ use resilin_core::frame::{self, FrameKind, PRELUDE_BYTES, Prelude};
 use resilin_core::handshake::Hello;
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 use tokio::time::timeout;
 
@@ -73,13 +77,25 @@ pub enum Spoil {
 /// A running proxy. Dropped, it resets all connections and ends.
 pub struct Proxy {
     address: SocketAddr,
+    target: watch::Sender<Option<String>>,
     shared: Arc<Shared>,
+    runtime: Handle,
     end: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
+/// A further address of a proxy, and the one place where its connections lead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gate {
+    /// Where processes dial.
+    pub address: SocketAddr,
+    /// Where the process behind it is to listen: nobody else takes the port there while this proxy
+    /// runs.
+    pub target: SocketAddr,
+}
+
 struct Shared {
-    target: watch::Sender<Option<String>>,
+    places: Arc<Semaphore>,
     peers: Mutex<BTreeMap<u32, watch::Sender<Weather>>>,
 }
 
@@ -89,23 +105,23 @@ impl Proxy {
     /// # Errors
     /// The system's, if it has no port or no thread.
     pub fn start() -> io::Result<Self> {
-        let listener = StdListener::bind("127.0.0.1:0")?;
-        listener.set_nonblocking(true)?;
-        let address = listener.local_addr()?;
+        let (listener, address) = listen()?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
         let shared = Arc::new(Shared {
-            target: watch::Sender::new(None),
+            places: Arc::new(Semaphore::new(CONNECTIONS)),
             peers: Mutex::default(),
         });
+        let target = watch::Sender::new(None);
         let (end, ended) = oneshot::channel();
-        let served = Arc::clone(&shared);
+        let (served, aimed) = (Arc::clone(&shared), target.subscribe());
+        let handle = runtime.handle().clone();
         let serve = move || {
             // Connections end with the runtime.
             runtime.block_on(async {
                 tokio::select! {
-                    _ = accept(listener, served) => {}
+                    _ = accept(listener, served, aimed) => {}
                     _ = ended => {}
                 }
             });
@@ -113,7 +129,9 @@ impl Proxy {
         let thread = thread::Builder::new().name("proxy".into()).spawn(serve)?;
         Ok(Self {
             address,
+            target,
             shared,
+            runtime: handle,
             end: Some(end),
             thread: Some(thread),
         })
@@ -127,7 +145,21 @@ impl Proxy {
 
     /// Where connections lead, as `host:port`; until it is known they wait.
     pub fn aim(&self, target: &str) {
-        self.shared.target.send_replace(Some(target.into()));
+        self.target.send_replace(Some(target.into()));
+    }
+
+    /// One more address, which leads to the same port of the loopback interface's second address;
+    /// Linux has all of 127.0.0.0/8.
+    ///
+    /// # Errors
+    /// The system's, if it has no port.
+    pub fn gate(&self) -> io::Result<Gate> {
+        let (listener, address) = listen()?;
+        let target = SocketAddr::from((Ipv4Addr::new(127, 0, 0, 2), address.port()));
+        let aimed = watch::Sender::new(Some(target.to_string())).subscribe();
+        let served = Arc::clone(&self.shared);
+        self.runtime.spawn(accept(listener, served, aimed));
+        Ok(Gate { address, target })
     }
 
     /// The processes that have connections, by process id.
@@ -204,22 +236,39 @@ impl Shared {
     }
 }
 
-async fn accept(listener: StdListener, shared: Arc<Shared>) -> io::Result<()> {
+/// A free port of the loopback interface.
+fn listen() -> io::Result<(StdListener, SocketAddr)> {
+    let listener = StdListener::bind("127.0.0.1:0")?;
+    listener.set_nonblocking(true)?;
+    let address = listener.local_addr()?;
+    Ok((listener, address))
+}
+
+/// Where connections of one address lead, once it is known.
+type Target = watch::Receiver<Option<String>>;
+
+async fn accept(listener: StdListener, shared: Arc<Shared>, target: Target) -> io::Result<()> {
     let listener = TcpListener::from_std(listener)?;
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
-        let place = Arc::clone(&places).acquire_owned().await;
-        let place = place.expect("the semaphore is never closed");
-        match listener.accept().await {
-            Ok((client, _)) => drop(tokio::spawn(serve(client, Arc::clone(&shared), place))),
+        let Ok((client, _)) = listener.accept().await else {
             // The system has no descriptor left for a moment.
-            Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
-        }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            continue;
+        };
+        let place = Arc::clone(&shared.places).acquire_owned().await;
+        let place = place.expect("the semaphore is never closed");
+        let life = serve(client, Arc::clone(&shared), target.clone(), place);
+        drop(tokio::spawn(life));
     }
 }
 
 /// The life of one connection.
-async fn serve(mut client: TcpStream, shared: Arc<Shared>, _place: OwnedSemaphorePermit) {
+async fn serve(
+    mut client: TcpStream,
+    shared: Arc<Shared>,
+    mut target: Target,
+    _place: OwnedSemaphorePermit,
+) {
     let Ok(Ok((hello, pid))) = timeout(HELLO, identify(&mut client)).await else {
         // Nobody of ours; it would be refused behind this proxy as well.
         return reset(&client);
@@ -229,7 +278,6 @@ async fn serve(mut client: TcpStream, shared: Arc<Shared>, _place: OwnedSemaphor
     // The way to the other side does not exist while it is silent.
     let open = weather.wait_for(|weather| weather.cuts != cuts || !weather.is_silent(Way::Up));
     let is_cut = open.await.map_or(true, |weather| weather.cuts != cuts);
-    let mut target = shared.target.subscribe();
     let Ok(target) = target
         .wait_for(Option::is_some)
         .await

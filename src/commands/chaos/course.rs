@@ -70,6 +70,22 @@ impl Course<'_> {
         })
     }
 
+    /// What each shard process is started with: where there is a proxy, others reach it through a
+    /// gate.
+    fn shards(&self) -> Result<Vec<Vec<String>>, Exit> {
+        let each = |_| {
+            let mut shard = vec!["shard".to_owned()];
+            let gate = self.proxy.map(Proxy::gate).transpose();
+            let gate = gate.map_err(|error| Exit::Fault(format!("no port is free: {error}")))?;
+            if let Some(gate) = gate {
+                option(&mut shard, "--listen", Some(gate.target.to_string()));
+                option(&mut shard, "--advertise", Some(gate.address.to_string()));
+            }
+            Ok(shard)
+        };
+        (0..self.shard_processes).map(each).collect()
+    }
+
     fn options(&self) -> Result<Options, Exit> {
         let program = std::env::current_exe()
             .map_err(|error| Exit::Fault(format!("cannot find this program: {error}")))?;
@@ -96,8 +112,7 @@ impl Course<'_> {
             first_start: vec!["--fresh".into()],
             worker,
             cpus_each: self.cpus_each,
-            shard: vec!["shard".into()],
-            shard_processes: self.shard_processes,
+            shards: self.shards()?,
             token: None,
             restarts: self.failure.restarts,
             window: self.failure.restart_window,

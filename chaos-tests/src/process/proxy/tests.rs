@@ -40,7 +40,11 @@ fn hello(pid: u32) -> Vec<u8> {
 }
 
 fn connect(proxy: &Proxy, pid: u32) -> TcpStream {
-    let mut client = TcpStream::connect(proxy.address()).expect("it listens");
+    dial(proxy.address(), pid)
+}
+
+fn dial(address: SocketAddr, pid: u32) -> TcpStream {
+    let mut client = TcpStream::connect(address).expect("it listens");
     client.set_read_timeout(Some(PATIENCE)).expect("a timeout");
     client.write_all(&hello(pid)).expect("it takes a hello");
     client
@@ -187,6 +191,23 @@ fn a_delayed_link_is_late_and_in_order() {
     pair.client.read_exact(&mut bytes).expect("all arrives");
     assert_eq!(&bytes, b"ontwth");
     assert!(begun.elapsed() >= Duration::from_millis(60));
+}
+
+#[test]
+fn a_gate_leads_to_its_own_listener_under_the_same_weather() {
+    let mut pair = pair();
+    let gate = pair.proxy.gate().expect("a port");
+    assert_eq!(gate.target.ip().to_string(), "127.0.0.2");
+    let behind = TcpListener::bind(gate.target).expect("nobody else has it");
+    let mut client = dial(gate.address, 7);
+    let mut server = accepted(&behind, 7);
+    passes(&mut client, &mut server);
+    passes(&mut pair.client, &mut pair.server);
+
+    assert!(pair.proxy.spoil(7, Spoil::Cut));
+    for end in [&mut client, &mut server, &mut pair.client, &mut pair.server] {
+        is_reset(end);
+    }
 }
 
 #[test]
