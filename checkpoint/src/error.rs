@@ -31,8 +31,9 @@ pub enum StoreError {
     },
     /// Another process holds the state directory.
     #[error(
-        "state {} is in use by process {holder}; stop it or choose another --state directory",
-        path.display()
+        "state {state} is in use by process {holder}: `resilin status --state {state}` shows the run \
+         that it leads; stop it, or choose another --state directory",
+        state = path.parent().unwrap_or(path).display()
     )]
     Held {
         /// The lock file.

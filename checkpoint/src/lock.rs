@@ -13,6 +13,9 @@ use crate::error::{Result, StoreError};
 /// How long a start waits for the lock: a killed holder's lock can outlive it for an instant.
 pub const LOCK_WAIT: Duration = Duration::from_secs(5);
 
+/// After how long a wait is said: a holder that was killed is gone by then, a living one is not.
+const SILENT: Duration = Duration::from_millis(200);
+
 /// How often it is tried.
 pub(crate) const LOCK_RETRY: Duration = Duration::from_millis(50);
 
@@ -32,16 +35,20 @@ impl Lock {
             .truncate(false)
             .open(path)
             .map_err(StoreError::io("open the lock", path))?;
-        let deadline = Instant::now() + wait;
+        let begun = Instant::now();
+        let mut said = false;
         while let Err(error) = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             if error != rustix::io::Errno::WOULDBLOCK && error != rustix::io::Errno::INTR {
                 return Err(StoreError::io("lock", path)(error.into()));
             }
-            if Instant::now() >= deadline {
-                return Err(StoreError::Held {
-                    path: path.to_path_buf(),
-                    holder: holder(&mut file).unwrap_or_else(|_| "unknown".into()),
-                });
+            let waited = begun.elapsed();
+            if waited >= SILENT && !said {
+                said = true;
+                let held = held(path, &mut file);
+                tracing::warn!("{held}; waiting up to {} s for its end", wait.as_secs());
+            }
+            if waited >= wait {
+                return Err(held(path, &mut file));
             }
             thread::sleep(LOCK_RETRY);
         }
@@ -53,7 +60,15 @@ impl Lock {
     }
 }
 
+fn held(path: &Path, file: &mut fs::File) -> StoreError {
+    StoreError::Held {
+        path: path.to_path_buf(),
+        holder: holder(file).unwrap_or_else(|_| "unknown".into()),
+    }
+}
+
 fn holder(file: &mut fs::File) -> io::Result<String> {
+    file.rewind()?;
     let mut text = String::new();
     file.take(32).read_to_string(&mut text)?;
     let text = text.trim();

@@ -217,13 +217,22 @@ fn wrong_tokens_and_a_second_coordinator() {
     let output = scene.run(&["status"]);
     assert_code(output.status, 0, &output);
 
-    let second = scene.run(&["coordinator", "job.toml"]);
-    assert_code(second.status, 3, &second);
-    let said = stderr(&second);
-    assert!(
-        said.contains(&format!("in use by process {}", leads.pid())),
-        "{said:?}"
+    let held = format!(
+        "state resilin-runs is in use by process {}: `resilin status --state resilin-runs` shows \
+         the run that it leads; stop it, or choose another --state directory",
+        leads.pid()
     );
+    let wait = format!("{held}; waiting up to 5 s for its end\n");
+    for command in ["coordinator", "train"] {
+        let second = scene.run(&[command, "job.toml"]);
+        assert_code(second.status, 3, &second);
+        let said = stderr(&second);
+        let [first, last] = said.lines().collect::<Vec<_>>()[..] else {
+            panic!("a line while it waits, and one at the end: {said}");
+        };
+        assert!(first.ends_with(wait.trim_end()), "{command}: {first}");
+        assert_eq!(last, format!("error: {held}"), "{command}");
+    }
 
     leads.signal(Signal::TERM);
     let output = leads.output();

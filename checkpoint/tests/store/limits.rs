@@ -29,11 +29,11 @@ fn a_held_state_names_its_holder() {
         matches!(&error, StoreError::Held { holder, .. } if *holder == pid),
         "{error}"
     );
-    assert!(
-        error
-            .to_string()
-            .contains(&format!("in use by process {pid}; stop it"))
+    let line = format!(
+        "in use by process {pid}: `resilin status --state {}`",
+        dir.path().display()
     );
+    assert!(error.to_string().contains(&line), "{error}");
     drop(held);
     StateDir::open(dir.path(), patience).unwrap();
 }
