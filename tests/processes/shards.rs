@@ -8,7 +8,7 @@ use resilin_checkpoint::{History, LEDGER, RealFiles};
 use resilin_core::machine::job::HostStatus;
 use rustix::process::Signal;
 
-use crate::scene::{JOB, Running, Scene, assert_success, signal};
+use crate::scene::{JOB, Running, Scene, assert_success, signal, stderr};
 
 /// The job on three shard processes.
 fn job(replicas: u8) -> String {
@@ -84,6 +84,26 @@ fn shard_processes_make_the_same_bits() {
     assert_eq!(each.collect::<Vec<_>>(), [1, 1, 1]);
     assert_reference(&scene, train, &chain);
     assert_eq!(redone(&scene), 0);
+}
+
+#[test]
+fn a_quiet_run_warns_of_nothing() {
+    // Nobody is late on a machine that has much else to do.
+    let scene = Scene::new(&job(1).replace("[failure]", "[failure]\nlease = 60"));
+    let mut command = scene.command(&["train", "job.toml"]);
+    command.env("RESILIN_LOG", "info");
+    let output = scene.start_command(command, &["train"]).output();
+    assert_success(&output);
+    scene.assert_empty();
+    let said = stderr(&output);
+    let placed = said
+        .lines()
+        .filter(|line| line.ends_with("step=0") && line.contains(": placed"));
+    assert_eq!(placed.count(), 3, "the log is heard: {said}");
+    let loud = said
+        .lines()
+        .filter(|line| line.contains(" WARN ") || line.contains(" ERROR "));
+    assert_eq!(loud.collect::<Vec<_>>(), Vec::<&str>::new());
 }
 
 #[test]

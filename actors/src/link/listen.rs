@@ -302,13 +302,22 @@ impl Knock {
 
     /// Sends the peer away with a reason.
     pub async fn refuse(mut self, refusal: Refusal) {
-        tracing::warn!(
-            name = self.name(),
-            peer = self.peer,
-            code = ?refusal.code,
-            reason = refusal.reason,
-            "refused"
-        );
+        let (name, peer, code) = (self.name(), &self.peer, refusal.code);
+        let reason = &refusal.reason;
+        match code {
+            // Somebody has to mend it.
+            RefusalCode::Protocol
+            | RefusalCode::Token
+            | RefusalCode::Run
+            | RefusalCode::Numerics
+            | RefusalCode::Data
+            | RefusalCode::Model
+            | RefusalCode::Window => tracing::warn!(name, peer, ?code, reason, "refused"),
+            // Who comes too early, too late or to where a slice was dials again.
+            RefusalCode::Role | RefusalCode::Fenced | RefusalCode::Finished => {
+                tracing::info!(name, peer, ?code, reason, "refused");
+            }
+        }
         // It is sent away whether or not it hears why.
         let _ = self.answer(&HelloReply::Refused(refusal)).await;
     }

@@ -20,6 +20,10 @@ impl Fact {
             | Self::HostJoined { .. }
             | Self::HostLeft { .. }
             | Self::Resharded { .. }
+            // The loss that made it necessary is told by itself.
+            | Self::ViewChanged { .. }
+            // More versions were due than were scored in time; nothing failed.
+            | Self::NotEvaluated { .. }
             | Self::Over { cause: None, .. } => Weight::Usual,
             Self::Lost { .. }
             | Self::Fenced { .. }
@@ -32,10 +36,8 @@ impl Fact {
             | Self::AuditUnsettled { .. }
             | Self::Wrong { .. }
             | Self::ReplayDiffers { .. }
-            | Self::NotEvaluated { .. }
             | Self::Degraded { .. }
             | Self::Rollback { .. }
-            | Self::ViewChanged { .. }
             | Self::HostLost { .. }
             | Self::NotResharded { .. }
             | Self::Unwritten { .. }
