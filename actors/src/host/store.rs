@@ -8,6 +8,7 @@ use resilin_core::handshake::Role;
 use resilin_core::message::{Branch, StoreAsks, StoreSays};
 use resilin_core::{SliceId, Span, Step, View};
 use resilin_learn::kernel::{Digest, SliceKernel};
+use tokio::time::timeout;
 
 use super::facts::Facts;
 use crate::clock::duration;
@@ -23,6 +24,10 @@ const DEADLINE: Duration = Duration::from_secs(5);
 /// First and longest pause between two attempts.
 const PAUSES: (Span, Span) = (Span::from_millis(20), Span::from_millis(500));
 
+/// How many leases of silence are borne at most: the store may read a large checkpoint before its
+/// first byte.
+const MOST_LEASES: u64 = 64;
+
 /// How long a copy is offered to a store that does not answer.
 const OFFERED: Duration = Duration::from_secs(30);
 
@@ -31,16 +36,25 @@ const TAKEN: Duration = Duration::from_secs(60);
 
 /// Gets a slice as it was at the base of the branch. Tries for as long as it is waited for; an error
 /// is the store's own answer.
+///
+/// A coordinator that is cut off without a reset is dialled again after a lease without a byte, and
+/// each time after twice as long: one that reads for long is heard in the end.
 pub(super) async fn restore(
     facts: Arc<Facts>,
     slice: SliceId,
     branch: Branch,
 ) -> Result<SliceKernel, String> {
     let mut backoff = Backoff::new(PAUSES.0, PAUSES.1, std::process::id().into());
+    let lease = facts.task.job.failure.lease;
+    let mut silence = lease;
     loop {
-        match attempt(&facts, slice, branch).await {
+        match attempt(&facts, slice, branch, duration(silence)).await {
             Ok(answer) => return made(facts, slice, branch, answer?).await,
-            Err(cause) => tracing::debug!(%slice, cause, "the store does not answer"),
+            Err(Lost::Silent) => {
+                tracing::info!(%slice, %silence, "the store says nothing; dialling again");
+                silence = silence.times(2).min(lease.times(MOST_LEASES));
+            }
+            Err(Lost::Failed(cause)) => tracing::debug!(%slice, cause, "the store does not answer"),
         }
         tokio::time::sleep(duration(backoff.next_pause())).await;
     }
@@ -63,22 +77,41 @@ async fn made(
 
 type Answer = Result<Vec<SharedValues>, String>;
 
-/// The outer error is the network's: it is worth another try.
-async fn attempt(facts: &Facts, slice: SliceId, branch: Branch) -> Result<Answer, String> {
-    let (sender, mut inbox) = link(facts, slice, branch).await?;
+/// Why there was no answer: it is worth another try.
+enum Lost {
+    /// Nothing came.
+    Silent,
+    /// What the network or the answer was.
+    Failed(String),
+}
+
+impl From<String> for Lost {
+    fn from(cause: String) -> Self {
+        Self::Failed(cause)
+    }
+}
+
+async fn attempt(
+    facts: &Facts,
+    slice: SliceId,
+    branch: Branch,
+    silence: Duration,
+) -> Result<Answer, Lost> {
+    let dialled = timeout(silence, link(facts, slice, branch)).await;
+    let (sender, mut inbox) = dialled.map_err(|_elapsed| Lost::Silent)??;
     let asks = StoreAsks::Restore { branch };
     sender
         .send_control(&asks)
         .map_err(|error| error.to_string())?;
-    match inbox.next().await {
+    match inbox.next_within(silence).await.ok_or(Lost::Silent)? {
         Received::Control(message) => match message.decode() {
             Ok(StoreSays::Restored { .. }) => {}
             Ok(StoreSays::Refused { cause }) => return Ok(Err(cause)),
-            Ok(StoreSays::Over) => return Err("another answer than expected".into()),
-            Err(error) => return Err(error.to_string()),
+            Ok(StoreSays::Over) => return Err("another answer than expected".to_owned().into()),
+            Err(error) => return Err(error.to_string().into()),
         },
-        Received::Tensor { header, .. } => return Err(unexpected(&header)),
-        Received::Closed(cause) => return Err(cause.to_string()),
+        Received::Tensor { header, .. } => return Err(unexpected(&header).into()),
+        Received::Closed(cause) => return Err(cause.to_string().into()),
     }
     let plan = facts
         .task
@@ -86,14 +119,16 @@ async fn attempt(facts: &Facts, slice: SliceId, branch: Branch) -> Result<Answer
     let belongs = belongs(facts, slice, branch, branch.base);
     let mut arriving = Arriving::new(belongs, &plan, plan.tensors().len());
     loop {
-        match inbox.next().await {
+        match inbox.next_within(silence).await.ok_or(Lost::Silent)? {
             Received::Tensor { header, values } => {
                 if let Some(tensors) = arriving.take(&header, values.share()) {
                     return Ok(Ok(tensors));
                 }
             }
-            Received::Control(_) => return Err("a message among a slice's tensors".into()),
-            Received::Closed(cause) => return Err(cause.to_string()),
+            Received::Control(_) => {
+                return Err("a message among a slice's tensors".to_owned().into());
+            }
+            Received::Closed(cause) => return Err(cause.to_string().into()),
         }
     }
 }
@@ -176,11 +211,13 @@ impl Part {
         sender
             .send_control(&asks)
             .map_err(|error| error.to_string())?;
+        let late = || format!("it was not over within {} s", TAKEN.as_secs());
         for tensor in &self.tensors {
-            let sent = sender.send(tensor).await;
+            let sent = timeout(TAKEN, sender.send(tensor)).await;
+            let sent = sent.map_err(|_elapsed| late())?;
             sent.map_err(|error| error.to_string())?;
         }
-        match tokio::time::timeout(TAKEN, inbox.next()).await {
+        match timeout(TAKEN, inbox.next()).await {
             Ok(Received::Control(message)) => match message.decode() {
                 Ok(StoreSays::Over) => Ok(()),
                 Ok(StoreSays::Refused { cause }) => Err(cause),
@@ -189,7 +226,7 @@ impl Part {
             },
             Ok(Received::Closed(cause)) => Err(cause.to_string()),
             Ok(Received::Tensor { header, .. }) => Err(unexpected(&header)),
-            Err(_elapsed) => Err(format!("it was not over within {} s", TAKEN.as_secs())),
+            Err(_elapsed) => Err(late()),
         }
     }
 }

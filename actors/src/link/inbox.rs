@@ -1,6 +1,7 @@
 //! The receiving end of a link, as its owner sees it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use resilin_core::frame::{DataHeader, FrameError, decode_message};
 use serde::de::DeserializeOwned;
@@ -79,6 +80,19 @@ impl Inbox {
                 Received::Tensor { header, values }
             }
             None => Received::Closed(self.shared.until_end().await),
+        }
+    }
+
+    /// The same, or `None` once not a byte has come for as long as `silence`: a peer that is cut off
+    /// without a reset never ends its link. What comes in pieces may take longer as a whole.
+    pub async fn next_within(&mut self, silence: Duration) -> Option<Received> {
+        loop {
+            let bytes = self.shared.counters().bytes_in;
+            match tokio::time::timeout(silence, self.next()).await {
+                Ok(received) => return Some(received),
+                Err(_elapsed) if self.shared.counters().bytes_in == bytes => return None,
+                Err(_elapsed) => {}
+            }
         }
     }
 }

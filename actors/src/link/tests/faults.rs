@@ -22,6 +22,23 @@ async fn an_aborted_tensor_is_forgotten_by_the_receiver() {
 }
 
 #[tokio::test]
+async fn a_peer_that_says_nothing_ends_a_wait_and_not_the_link() {
+    let (mut raw, link) = Raw::admitted(options()).await;
+    let (_sender, mut inbox) = link.split();
+    let silent = soon(inbox.next_within(Duration::from_millis(20))).await;
+    assert!(silent.is_none(), "{silent:?}");
+    let head = DataHeader {
+        total: 2,
+        ..header(1, 0)
+    };
+    raw.write(&piece(&head, &[1.0, 2.0])).await;
+    let Some(Received::Tensor { values, .. }) = soon(inbox.next_within(DEADLINE)).await else {
+        panic!("the tensor comes");
+    };
+    assert_eq!(*values, [1.0, 2.0]);
+}
+
+#[tokio::test]
 async fn a_changed_payload_drops_the_link() {
     let pool = BufferPool::new(MIB);
     let (mut raw, mut link) = Raw::admitted(LinkOptions::data(8, pool.clone())).await;
