@@ -12,6 +12,8 @@ mod data;
 mod elastic;
 #[path = "processes/examples.rs"]
 mod examples;
+#[path = "processes/fence.rs"]
+mod fence;
 #[path = "processes/foreign.rs"]
 mod foreign;
 #[path = "processes/kills.rs"]
