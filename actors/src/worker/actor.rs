@@ -17,6 +17,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::compute::Crew;
 use super::data::{self, Dial};
+use super::debut::{Debut, Milestone};
 use super::tensors::{Arrivals, Sums, Whole};
 use crate::clock::{Alarm, Clock};
 use crate::exit::Exit;
@@ -52,6 +53,7 @@ pub(super) struct WorkerActor {
     arrivals: Arrivals,
     /// Weights of steps that are audited.
     retained: BTreeMap<Step, Arc<Whole>>,
+    debut: Debut,
     end: Option<oneshot::Sender<Exit>>,
 }
 
@@ -69,6 +71,7 @@ impl WorkerActor {
         task: Arc<Task>,
         host: String,
         hello: Hello,
+        debut: Debut,
         end: oneshot::Sender<Exit>,
     ) -> Result<Self, Exit> {
         let rules = task.rules(task.job.cluster.shards);
@@ -91,6 +94,7 @@ impl WorkerActor {
             pool,
             sums: Sums::default(),
             retained: BTreeMap::new(),
+            debut,
             end: Some(end),
             task,
             rules,
@@ -136,6 +140,7 @@ impl WorkerActor {
                 nodes,
             } => {
                 let weights = self.weights(step);
+                self.debut.reach(Milestone::Weights);
                 self.crew.evaluate(timeline, step, nodes, weights);
             }
             Effect::Score {

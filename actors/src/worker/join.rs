@@ -17,6 +17,7 @@ use tokio::sync::oneshot;
 
 use super::Options;
 use super::actor::{Linked, Orphaned, Terminate, Told, WorkerActor};
+use super::debut::{Debut, Milestone};
 use crate::clock::duration;
 use crate::control::{Control, Dialler, REDIAL_LIMIT};
 use crate::exit::Exit;
@@ -27,7 +28,11 @@ use crate::process::Signals;
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Serves until the end.
-pub(super) async fn serve(options: Options, registry: Arc<Registry>) -> Result<Exit, Exit> {
+pub(super) async fn serve(
+    options: Options,
+    registry: Arc<Registry>,
+    mut debut: Debut,
+) -> Result<Exit, Exit> {
     let mut signals = Signals::take()?;
     let limit = options.redial_limit;
     let mut dialler = Dialler::new(
@@ -40,6 +45,7 @@ pub(super) async fn serve(options: Options, registry: Arc<Registry>) -> Result<E
         control = dialler.dial() => control?,
         () = signals.next() => return Ok(Exit::Done),
     };
+    debut.reach(Milestone::Welcomed);
     let task = tokio::select! {
         task = build(&registry, &control, options.data) => task?,
         () = signals.next() => {
@@ -47,11 +53,12 @@ pub(super) async fn serve(options: Options, registry: Arc<Registry>) -> Result<E
             return Ok(Exit::Done);
         }
     };
+    debut.reach(Milestone::Built);
     dialler.data = Some(Fingerprint(task.data_digest()));
     dialler.limit = limit.unwrap_or(task.job.failure.redial_limit);
 
     let (end, mut ended) = oneshot::channel();
-    let actor = WorkerActor::new(task, dialler.host().into(), dialler.hello(), end);
+    let actor = WorkerActor::new(task, dialler.host().into(), dialler.hello(), debut, end);
     let worker = actor?.start();
     let mut joined = std::pin::pin!(stay_joined(dialler, control, worker.clone()));
     loop {

@@ -6,6 +6,7 @@
 mod actor;
 mod compute;
 mod data;
+mod debut;
 mod join;
 mod tensors;
 
@@ -18,6 +19,8 @@ use resilin_learn::registry::Registry;
 
 use crate::exit::Exit;
 use crate::process::{self, Parent};
+
+pub use debut::Milestone;
 
 /// What a worker is started with.
 pub struct Options {
@@ -39,12 +42,13 @@ pub struct Options {
 /// Runs a worker until it is released, refused, or left without a coordinator.
 #[must_use]
 pub fn run(options: Options, registry: Arc<Registry>) -> Exit {
+    let debut = debut::Debut::begin();
     process::abort_on_panic();
     // Threads inherit it from the one that starts them.
     let prepared = process::keep_to(&options.cpus).and_then(|()| process::watch(options.parent));
     if let Err(exit) = prepared {
         return exit;
     }
-    let served = actix::System::new().block_on(join::serve(options, registry));
+    let served = actix::System::new().block_on(join::serve(options, registry, debut));
     served.unwrap_or_else(|exit| exit)
 }

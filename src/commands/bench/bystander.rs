@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use resilin_actors::Exit;
 use resilin_actors::coordinator::{Location, RunStatus};
 use resilin_actors::supervisor::{Children, Ended, Happening, Role};
+use resilin_actors::worker::Milestone;
 use resilin_chaos::process::proxy::Proxy;
 use serde_json::json;
 
@@ -55,6 +56,9 @@ pub(super) struct Heard {
     pub(super) started: Vec<(u32, Instant)>,
     /// Workers that ended by themselves.
     pub(super) exited: usize,
+    /// What workers said that they had reached: by whom, in milliseconds of its own, and when it was
+    /// heard. Only where their log has it.
+    pub(super) reached: Vec<(u32, Milestone, f64, Instant)>,
     /// Whether the run has ended, with whatever.
     over: bool,
 }
@@ -70,6 +74,15 @@ impl Heard {
             Happening::Failed {
                 role: Role::Worker, ..
             } => self.exited += 1,
+            Happening::Line {
+                role: Role::Worker,
+                pid,
+                text,
+            } => {
+                let reached = Milestone::read(text);
+                let reached = reached.map(|(milestone, ms)| (*pid, milestone, ms, Instant::now()));
+                self.reached.extend(reached);
+            }
             Happening::Started { .. }
             | Happening::Failed { .. }
             | Happening::Killed { .. }

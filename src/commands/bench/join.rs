@@ -1,10 +1,12 @@
 //! `resilin bench join`: a worker joins a run of a 100 MB model, and the time from the start of its
-//! process to the commit of the first step that it contributed to.
+//! process to its first contribution: stored by the shard, and the step committed that it is part
+//! of, which waits for all others as well.
 
 use std::num::NonZeroU32;
 use std::time::Instant;
 
 use resilin_actors::Exit;
+use resilin_actors::worker::Milestone;
 use resilin_checkpoint::{History, LEDGER, RealFiles};
 use resilin_core::{Incarnation, Step};
 use serde::Serialize;
@@ -12,7 +14,7 @@ use serde_json::json;
 
 use super::bystander::{Bystander, active, beside};
 use super::lab::Lab;
-use crate::figures::Spread;
+use crate::figures::{Spread, median};
 use crate::print;
 
 /// Workers that are there.
@@ -59,6 +61,8 @@ struct Seen {
     started: Instant,
     active: Instant,
     incarnation: Incarnation,
+    /// The process.
+    pid: u32,
     /// When each version was first seen.
     commits: Vec<(Step, Instant)>,
 }
@@ -68,8 +72,13 @@ struct Summary {
     joins: u32,
     /// From the start of the process until it holds partitions.
     to_active: Option<Spread>,
-    /// From it to the commit of the first step that it contributed to.
+    /// From it until the shard has stored its first sum.
     to_contribution: Option<Spread>,
+    /// From it to the commit of the first step that it contributed to.
+    to_commit: Option<Spread>,
+    /// Where the time until then goes: the median of each milestone, in milliseconds of the process's
+    /// own.
+    reached_ms: Vec<(&'static str, f64)>,
     /// Joins whose first contribution was not seen.
     unseen: usize,
     /// The median time from commit to commit meanwhile.
@@ -79,17 +88,36 @@ struct Summary {
 
 impl Join {
     pub(super) fn run(&self, json: bool) -> Result<(), Exit> {
-        let lab = Lab::new(JOB)?;
+        let mut lab = Lab::new(JOB)?;
+        lab.worker_log = Some("info");
         let joins = self.joins.get();
-        let (seen, ended) = beside(&lab, WORKERS, |run| {
-            (0..joins).map(|_| join(run)).collect::<Result<Vec<_>, _>>()
+        let ((seen, reached), ended) = beside(&lab, WORKERS, |run| {
+            let seen = (0..joins)
+                .map(|_| join(run))
+                .collect::<Result<Vec<_>, _>>()?;
+            Ok((seen, run.heard().reached.clone()))
         })?;
         let directory = ended.directory;
         let directory = directory.ok_or_else(|| Exit::Fault("the run left no directory".into()))?;
         let history = History::read(&RealFiles, &directory.join(LEDGER))?;
         let ms = |from: Instant, to: Instant| to.duration_since(from).as_secs_f64() * 1e3;
         let to_active: Vec<f64> = seen.iter().map(|s| ms(s.started, s.active)).collect();
-        let contributed = seen.iter().filter_map(|seen| {
+        let of = |seen: &Seen, which: Milestone| {
+            let mut own = reached.iter().filter(|(pid, ..)| *pid == seen.pid);
+            let found = own.find(|(_, milestone, ..)| *milestone == which);
+            found.map(|(_, _, ms, at)| (*ms, *at))
+        };
+        let stored = seen.iter().filter_map(|seen| {
+            let (_, at) = of(seen, Milestone::Stored)?;
+            Some(ms(seen.started, at))
+        });
+        let stored: Vec<f64> = stored.collect();
+        let reached_ms = Milestone::ALL.into_iter().filter_map(|milestone| {
+            let times = seen.iter().filter_map(|seen| of(seen, milestone));
+            let times: Vec<f64> = times.map(|(ms, _)| ms).collect();
+            (!times.is_empty()).then(|| (milestone.word(), median(&times)))
+        });
+        let committed = seen.iter().filter_map(|seen| {
             let of_it = |step: &Step| {
                 let record = history.steps().find(|record| record.step == *step);
                 record.is_some_and(|record| {
@@ -102,14 +130,16 @@ impl Join {
             let first = commits.find(|(version, _)| of_it(&Step(version.0.saturating_sub(1))));
             first.map(|(_, at)| ms(seen.started, *at))
         });
-        let contributed: Vec<f64> = contributed.collect();
+        let committed: Vec<f64> = committed.collect();
         let steps = seen.iter().flat_map(|seen| seen.commits.windows(2));
         let steps: Vec<f64> = steps.map(|two| ms(two[0].1, two[1].1)).collect();
         let summary = Summary {
             joins,
             to_active: Spread::of(&to_active),
-            to_contribution: Spread::of(&contributed),
-            unseen: seen.len() - contributed.len(),
+            to_contribution: Spread::of(&stored),
+            to_commit: Spread::of(&committed),
+            reached_ms: reached_ms.collect(),
+            unseen: seen.len() - stored.len().min(committed.len()),
             step_ms: Spread::of(&steps).map(|spread| spread.p50_ms),
             steps_redone: history.superseded().len(),
         };
@@ -141,6 +171,7 @@ fn join(run: &Bystander<'_>) -> Result<Seen, Exit> {
                 started,
                 active: now,
                 incarnation: member.incarnation,
+                pid,
                 commits: Vec::new(),
             });
         }
@@ -173,8 +204,20 @@ impl Summary {
             spread(self.to_active)
         ));
         print::progress(&format!(
-            "start to contribution  {} (committed)",
+            "start to contribution  {} (stored by the shard)",
             spread(self.to_contribution)
+        ));
+        print::progress(&format!(
+            "start to commit        {} (of the step that it is part of)",
+            spread(self.to_commit)
+        ));
+        let reached = self.reached_ms.iter();
+        let reached: Vec<String> = reached
+            .map(|(word, ms)| format!("{word} {ms:.0}"))
+            .collect();
+        print::progress(&format!(
+            "of its own, in ms      {} (medians)",
+            reached.join(", ")
         ));
         if self.unseen > 0 {
             print::progress(&format!("not seen               {}", self.unseen));

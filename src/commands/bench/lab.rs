@@ -9,6 +9,8 @@ use resilin_chaos::process::proxy::Proxy;
 use resilin_core::Span;
 use resilin_core::random::{Key, Purpose};
 
+use crate::log::VARIABLE;
+
 /// Rows of the measured data set: a multiple of every batch below.
 const ROWS: u32 = 6144;
 /// Values in a row: 28 x 28, as in MNIST.
@@ -21,6 +23,8 @@ pub(super) struct Lab {
     proxy: Option<Proxy>,
     /// Shard processes of its runs; the job says the same.
     pub(super) shard_processes: u16,
+    /// What its workers log, if not only warnings.
+    pub(super) worker_log: Option<&'static str>,
 }
 
 impl Lab {
@@ -37,6 +41,7 @@ impl Lab {
             children: Children::default(),
             proxy: None,
             shard_processes: 0,
+            worker_log: None,
         };
         let mut draws = Key::new(1, Purpose::Synthetic).stream();
         let bytes = |count: u32, below: u32, draws: &mut resilin_core::random::Stream| {
@@ -107,17 +112,20 @@ impl Lab {
             ["--advertise".to_owned(), address]
         });
         let through = through.into_iter().flatten();
+        let coordinator = coordinator.into_iter().chain(data.clone()).chain(through);
+        // A child inherits what this process has in its environment; `env` gives workers more.
+        let program = program.to_string_lossy().into_owned();
+        let begin = |variable: Option<String>| variable.into_iter().chain([program.clone()]);
+        let log = self.worker_log.map(|level| format!("{VARIABLE}={level}"));
+        let worker = std::iter::once("worker".to_owned()).chain(data);
+        let shard = begin(None).chain(["shard".into()]).collect();
         let options = Options {
-            program,
-            coordinator: coordinator
-                .into_iter()
-                .chain(data.clone())
-                .chain(through)
-                .collect(),
+            program: "/usr/bin/env".into(),
+            coordinator: begin(None).chain(coordinator).collect(),
             first_start: vec!["--fresh".into()],
-            worker: std::iter::once("worker".into()).chain(data).collect(),
+            worker: begin(log).chain(worker).collect(),
             cpus_each: Some(1),
-            shards: vec![vec!["shard".into()]; self.shard_processes.into()],
+            shards: vec![shard; self.shard_processes.into()],
             token: None,
             restarts: 10,
             window: Span::from_secs_f64(60.0),

@@ -2,7 +2,7 @@
 
 use actix::{Context, Handler, Message};
 use resilin_core::machine::worker::{Computed, Event};
-use resilin_core::message::{CoordinatorSays, ShardSays, TaskScore};
+use resilin_core::message::{CoordinatorSays, ShardSays, TaskScore, Verdict};
 use resilin_core::{Incarnation, LinkId, MapNumber, PartitionId, SliceId, Step, Timeline};
 use tokio::sync::mpsc;
 
@@ -11,6 +11,7 @@ use crate::clock::Tick;
 use crate::exit::Exit;
 use crate::link::{LinkSender, OutTensor, PooledBuffer};
 use crate::worker::compute::Sum;
+use crate::worker::debut::Milestone;
 
 /// The coordinator said welcome on a control link.
 #[derive(Message)]
@@ -169,6 +170,15 @@ impl Handler<Heard> for WorkerActor {
     fn handle(&mut self, heard: Heard, context: &mut Context<Self>) {
         let Heard { link, slice, says } = heard;
         if self.is_current(slice, link) {
+            if matches!(
+                says,
+                ShardSays::Answer {
+                    verdict: Verdict::Stored,
+                    ..
+                }
+            ) {
+                self.debut.stored(slice, self.rules.slices.slices());
+            }
             self.event(Event::Heard(slice, says), context);
         }
     }
@@ -213,6 +223,7 @@ impl Handler<Evaluated> for WorkerActor {
             sum,
             last,
         } = evaluated;
+        self.debut.reach(Milestone::Computed);
         let outcome = sum.result.outcome;
         let computed = Computed {
             node: sum.node,
