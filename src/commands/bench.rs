@@ -2,10 +2,12 @@
 
 mod bystander;
 mod coordinator;
+mod detection;
 mod exchange;
 mod flood;
 mod join;
 mod lab;
+mod memory;
 mod recovery;
 mod step;
 mod storm;
@@ -33,12 +35,16 @@ enum What {
     Step(step::Step),
     /// From the loss of one of four workers to the next committed step
     Recovery(recovery::Recovery),
+    /// From the loss of one of four workers until it counts as lost
+    Detection(detection::Detection),
     /// What kills of the coordinator cost one run
     Coordinator(coordinator::Coordinator),
     /// From the start of a worker to its first contribution to a model of 100 MB
     Join(join::Join),
     /// Eight senders at twice the capacity of a shard for 10 s
     Flood,
+    /// The memory of shard processes while one of them is too slow for sixteen workers
+    Memory(memory::Memory),
     /// One run under a thousand kills of workers, and its hash
     Storm(storm::Storm),
 }
@@ -49,9 +55,11 @@ impl Bench {
             What::Exchange => exchange::run(self.json),
             What::Step(step) => step.run(registry, self.json),
             What::Recovery(recovery) => recovery.run(self.json),
+            What::Detection(detection) => detection.run(self.json),
             What::Coordinator(coordinator) => coordinator.run(self.json),
             What::Join(join) => join.run(self.json),
             What::Flood => flood::run(self.json),
+            What::Memory(memory) => memory.run(self.json),
             What::Storm(storm) => storm.run(registry, self.json),
         }
     }

@@ -25,7 +25,7 @@ const FAULTS: u32 = 20;
 /// What a run may need beside its lease and one step, in milliseconds.
 const REACTION_MS: f64 = 200.0;
 /// The default lease in milliseconds.
-const LEASE_MS: f64 = 1000.0;
+pub(super) const LEASE_MS: f64 = 1000.0;
 
 pub(super) const JOB: &str = r#"
 [run]
@@ -64,7 +64,7 @@ pub(super) struct Recovery {
 /// What is done to a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum Blow {
+pub(super) enum Blow {
     Kill,
     Freeze,
     Cut,
@@ -167,7 +167,7 @@ fn measure(run: &Bystander<'_>, blow: Blow, count: u32) -> Result<Summary, Exit>
     })
 }
 
-fn strike(run: &Bystander<'_>, blow: Blow, pid: u32) -> Result<(), Exit> {
+pub(super) fn strike(run: &Bystander<'_>, blow: Blow, pid: u32) -> Result<(), Exit> {
     let struck = match blow {
         Blow::Kill => run.children.kill(pid),
         Blow::Freeze => run.children.freeze(pid),
@@ -184,7 +184,7 @@ fn strike(run: &Bystander<'_>, blow: Blow, pid: u32) -> Result<(), Exit> {
 
 /// Ends the trouble, and the process with it: one that was lost again and again waits longer each
 /// time before it works, and the next fault is to meet a worker that the run needs.
-fn relieve(run: &Bystander<'_>, blow: Blow, pid: u32) {
+pub(super) fn relieve(run: &Bystander<'_>, blow: Blow, pid: u32) {
     match (blow, run.proxy) {
         (Blow::Kill, _) => return,
         (Blow::Cut, Some(proxy)) => drop(proxy.spoil(pid, Spoil::Heal)),
