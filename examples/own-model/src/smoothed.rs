@@ -1,9 +1,8 @@
 //! A small network whose loss is cross-entropy against smoothed targets: a share of each target
 //! goes to all classes alike (Szegedy et al. 2016, "Rethinking the Inception Architecture").
 
-use resilin::TargetKind;
 use resilin::autograd::{Parameters, Tape, Var, ops};
-use resilin::dataset::{Batch, Targets};
+use resilin::dataset::{Batch, TargetKind, Targets};
 use resilin::math::Float;
 use resilin::model::ModelError;
 use resilin::models::{ClosureModel, Rows};
