@@ -1,5 +1,5 @@
-//! The job files of `examples/` named after the articles that the project comes from: each is
-//! understood and reaches its floor. What a run of processes gives is the same to the bit, so the
+//! The job files of `examples/`: those named after the articles that the project comes from, and
+//! those over printed letters. Each is understood and reaches its floor. What a run of processes gives is the same to the bit, so the
 //! serial reference is enough here.
 
 use std::path::Path;
@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use resilin::Registry;
 use resilin_core::job::Document;
+use resilin_learn::model::Score;
 use resilin_learn::reference;
 use resilin_learn::task::Task;
 
@@ -20,10 +21,15 @@ fn task(file: &str) -> Arc<Task> {
     Arc::new(task.unwrap_or_else(|error| panic!("{file}: {error}")))
 }
 
+/// How well the test rows are predicted after training.
+fn score(file: &str) -> Score {
+    let trained = reference::run(&task(file), |_| {}).expect("it trains");
+    trained.test.expect("there are test rows")
+}
+
 /// Share of the test rows that is predicted right after training.
 fn accuracy(file: &str) -> f64 {
-    let trained = reference::run(&task(file), |_| {}).expect("it trains");
-    let score = trained.test.expect("there are test rows");
+    let score = score(file);
     score.correct.expect("it has classes") as f64 / score.rows as f64
 }
 
@@ -54,4 +60,17 @@ fn s2_convolutions_and_pools() {
 fn s3_two_classes_by_one_output() {
     // 67 test rows: one of them is 1.5 %.
     assert_reaches("s3-two-classes.toml", 0.75);
+}
+
+#[test]
+fn printed_letters_by_an_mlp() {
+    assert_reaches("letters-mlp.toml", 0.93);
+}
+
+#[test]
+fn a_column_of_ids_from_fifteen_others() {
+    let score = score("letters-factorization.toml");
+    let loss = score.loss_sum / score.rows as f64;
+    // The column's variance, 4.06, is what a constant would cost at best.
+    assert!(loss <= 0.1 * 4.06, "a squared error of {loss} a row");
 }
