@@ -1,7 +1,7 @@
 //! What must come out: the serial run of the same job, with the digest of every block of every
 //! version, so that a slice can be judged the moment it has applied a step.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use resilin_core::Step;
@@ -22,8 +22,8 @@ pub struct Oracle {
     pub skipped: BTreeSet<Step>,
     /// Why the run ends early, if it does.
     pub halt: Option<String>,
-    /// Score of the last version.
-    pub test: Option<Score>,
+    /// Scores on the test rows, by the pass over the data that had ended, from 1.
+    pub scores: BTreeMap<u64, Score>,
 }
 
 impl Oracle {
@@ -36,7 +36,7 @@ impl Oracle {
             blocks: Vec::new(),
             skipped: BTreeSet::new(),
             halt: None,
-            test: None,
+            scores: BTreeMap::new(),
         };
         let mut serial = Reference::new(task);
         oracle.keep(&serial);
@@ -54,9 +54,13 @@ impl Oracle {
                 }
             }
         }
-        let whole = run(task, |_: Progress| ()).expect("it just went through");
+        let scores = &mut oracle.scores;
+        let watch = |progress: Progress| match progress {
+            Progress::Start { .. } | Progress::Step(_) => {}
+            Progress::Epoch { epoch, test } => scores.extend(test.map(|test| (epoch + 1, test))),
+        };
+        let whole = run(task, watch).expect("it just went through");
         assert_eq!(Some(&whole.chain), oracle.chain.last());
-        oracle.test = whole.test;
         oracle
     }
 

@@ -151,8 +151,7 @@ pub enum Fact {
     },
     /// Test rows were scored.
     Evaluated(Metrics),
-    /// A version that was to be scored is not: one before it was still being scored, or the run
-    /// ended.
+    /// A version that was to be scored is not: nobody has its weights any more, or the run ended.
     NotEvaluated {
         /// The version.
         version: Step,

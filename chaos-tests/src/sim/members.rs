@@ -159,7 +159,14 @@ impl Sim<'_> {
                     lines: lines.unwrap_or_default(),
                 })
             }
-            Told::Evaluated(metrics) => self.checker.see(&Fact::Scored(metrics)),
+            Told::Evaluated(metrics) => {
+                self.stats.scored += 1;
+                self.checker.see(&Fact::Scored(metrics))
+            }
+            Told::NotEvaluated { .. } => {
+                self.stats.unscored += 1;
+                Ok(())
+            }
             Told::Drained { .. } => {
                 self.stats.drained += 1;
                 Ok(())
@@ -203,7 +210,6 @@ impl Sim<'_> {
             | Told::NonFinite { .. }
             | Told::Differs { .. }
             | Told::ReplayDiffers { .. }
-            | Told::NotEvaluated { .. }
             | Told::Degraded { .. }
             | Told::HostJoined { .. }
             | Told::HostLost { .. }

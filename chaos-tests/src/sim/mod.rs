@@ -87,6 +87,10 @@ pub struct Stats {
     pub rollbacks: u64,
     /// Of these, for another number of slices.
     pub reshards: u64,
+    /// Versions scored on the test rows.
+    pub scored: u64,
+    /// Versions that were to be scored and are not.
+    pub unscored: u64,
     /// Steps recorded, each time that they were.
     pub recorded: u64,
 }

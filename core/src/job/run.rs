@@ -76,7 +76,8 @@ const NON_FINITE: Key = Key::bits(
 const EVALUATE_EVERY: Key = Key::free(
     "evaluate_every",
     "epochs",
-    "Epochs between two evaluations on the test rows; 0 evaluates at the end only.",
+    "Epochs between two evaluations on the test rows; 0 evaluates at the end only. Training goes on \
+     beside one, and waits for it only where the next is due.",
 );
 
 /// The most samples of a step.

@@ -18,6 +18,9 @@ mod mirror;
 mod order;
 mod record;
 mod repeat;
+mod scored;
+#[cfg(test)]
+mod scored_test;
 #[cfg(test)]
 mod tests;
 mod view;
@@ -125,6 +128,8 @@ pub struct Shard {
     halted: Option<Vec<u32>>,
     cutting: Option<Step>,
     pinned: Option<Step>,
+    /// The newest version that is scored, or never will be.
+    scored: Option<Step>,
     links: BTreeSet<LinkId>,
     pulls: BTreeSet<(Step, LinkId, Use)>,
     records: BTreeMap<Step, StepRecord>,
@@ -170,6 +175,7 @@ impl Shard {
             halted: None,
             cutting: None,
             pinned: None,
+            scored: None,
             links: BTreeSet::new(),
             pulls: BTreeSet::new(),
             records: BTreeMap::new(),
@@ -321,14 +327,6 @@ impl Shard {
         for (step, link, purpose) in due {
             self.pulls.remove(&(step, link, purpose));
             self.pull(link, step, purpose, effects);
-        }
-    }
-
-    /// Keeps the newest version if it is to be scored and no other is.
-    fn pin(&mut self, effects: &mut Vec<Effect>) {
-        if self.pinned.is_none() && self.rules.evaluated(self.step) {
-            self.pinned = Some(self.step);
-            effects.push(Effect::Pin(self.step));
         }
     }
 

@@ -1,14 +1,18 @@
 //! Scoring the test rows on a version: pure tasks, each counted once, added up in task order.
+//!
+//! Slices keep one version for it, and stay at the next one that is to be scored until this one is
+//! over: so what is late is asked of somebody else as well, and the first score counts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Effect, Job};
+use super::{Effect, Job, SliceState};
 use crate::fact::Fact;
 use crate::id::{Incarnation, Step};
 use crate::ledger::Record;
 use crate::message::{CoordinatorSays, PARTS, ShardOrder, TaskScore};
+use crate::time::Time;
 use crate::tree::Tree;
 
 /// How good a version is on the test rows.
@@ -42,13 +46,20 @@ impl Metrics {
 #[derive(Clone, Debug)]
 pub(super) struct Evaluation {
     pub(super) version: Step,
-    open: BTreeMap<u32, Option<Incarnation>>,
+    open: BTreeMap<u32, Asked>,
     scores: BTreeMap<u32, TaskScore>,
 }
 
+/// Who was last asked for a task, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Asked {
+    by: Option<Incarnation>,
+    since: Time,
+}
+
 impl Job {
-    /// Begins once every slice keeps the version. One that was past it before an earlier evaluation
-    /// had ended never will: the others let go of it then.
+    /// Begins once every slice keeps the version. If one is past it and does not, the others let go
+    /// of it.
     pub(super) fn begin_evaluation(&mut self, effects: &mut Vec<Effect>) {
         self.judge_passed(effects);
         let mut slices = self.slices.values();
@@ -56,8 +67,7 @@ impl Job {
         let Some(version) = pinned.filter(|_| self.evaluation.is_none()) else {
             return;
         };
-        let mut others = slices.clone().filter(|s| s.pinned != Some(version));
-        let missed = others.any(|slice| slice.seen > version);
+        let missed = self.is_gone(version);
         // A report from before a slice let go of it may come late.
         let over = self.metrics.contains_key(&version) || self.unscored.contains(&version);
         if missed || over {
@@ -71,7 +81,10 @@ impl Job {
             return;
         }
         let open = (0..self.rules.evaluation_tasks)
-            .map(|task| (task, None))
+            .map(|task| {
+                let since = self.now;
+                (task, Asked { by: None, since })
+            })
             .collect();
         self.evaluation = Some(Evaluation {
             version,
@@ -98,19 +111,27 @@ impl Job {
 
     /// Gives every task without an evaluator to the active member that has the fewest.
     pub(super) fn hand_out(&mut self, effects: &mut Vec<Effect>) {
+        let Some(evaluation) = &self.evaluation else {
+            return;
+        };
+        let open = evaluation.open.iter();
+        let free = open.filter(|(_, asked)| asked.by.is_none());
+        let free: Vec<u32> = free.map(|(task, _)| *task).collect();
+        // Tasks are few: as many members are enough.
+        let active = self.members.accepting().iter().take(free.len());
+        let able = active.copied().collect();
+        self.hand_to(free, able, effects);
+    }
+
+    /// Asks for each of the tasks whoever of these has the fewest of them.
+    fn hand_to(&mut self, free: Vec<u32>, able: Vec<Incarnation>, effects: &mut Vec<Effect>) {
         let Some(evaluation) = &mut self.evaluation else {
             return;
         };
-        let free: Vec<u32> = evaluation
-            .open
-            .iter()
-            .filter(|(_, by)| by.is_none())
-            .map(|(task, _)| *task)
+        let mut loads: BTreeMap<Incarnation, Vec<u32>> = able
+            .into_iter()
+            .map(|member| (member, Vec::new()))
             .collect();
-        // Tasks are few: as many members are enough.
-        let active = self.members.accepting().iter().take(free.len());
-        let mut loads: BTreeMap<Incarnation, Vec<u32>> =
-            active.map(|member| (*member, Vec::new())).collect();
         if loads.is_empty() {
             return;
         }
@@ -120,7 +141,8 @@ impl Job {
                 .min_by_key(|(member, tasks)| (tasks.len(), **member))
                 .expect("there is an active member");
             tasks.push(task);
-            evaluation.open.insert(task, Some(*member));
+            let (by, since) = (Some(*member), self.now);
+            evaluation.open.insert(task, Asked { by, since });
         }
         let (timeline, version) = (self.branch.timeline, evaluation.version);
         for (member, tasks) in loads.into_iter().filter(|(_, tasks)| !tasks.is_empty()) {
@@ -135,11 +157,58 @@ impl Job {
 
     pub(super) fn evaluation_lost(&mut self, lost: Incarnation, effects: &mut Vec<Effect>) {
         if let Some(evaluation) = &mut self.evaluation {
-            for by in evaluation.open.values_mut().filter(|by| **by == Some(lost)) {
-                *by = None;
+            for asked in evaluation.open.values_mut() {
+                asked.by = asked.by.filter(|by| *by != lost);
             }
             self.hand_out(effects);
         }
+    }
+
+    /// What takes too long is asked of members that have nothing else to score, as somebody may be
+    /// stuck; it is given up if a slice does not have the version any more.
+    fn evaluation_late(&mut self, effects: &mut Vec<Effect>) {
+        let (now, patience) = (self.now, self.patience());
+        let Some(Evaluation { version, open, .. }) = &self.evaluation else {
+            return;
+        };
+        let version = *version;
+        let late = open
+            .iter()
+            .filter(|(_, asked)| asked.since + patience <= now);
+        let late: Vec<u32> = late.map(|(task, _)| *task).collect();
+        if late.len() == open.len() && self.is_gone(version) {
+            self.evaluation = None;
+            self.not_evaluated(version, effects);
+            effects.push(Effect::Order(ShardOrder::Evaluated { version }));
+            return;
+        }
+        let busy: BTreeSet<Incarnation> = open.values().filter_map(|asked| asked.by).collect();
+        let idle = self.active().filter(|member| !busy.contains(member));
+        let idle = idle.take(late.len()).collect();
+        self.hand_to(late, idle, effects);
+    }
+
+    /// Whether a slice is past the version and does not keep it: another process serves it, which
+    /// was made its backup later.
+    fn is_gone(&self, version: Step) -> bool {
+        let gone = |slice: &SliceState| slice.seen > version && slice.pinned != Some(version);
+        self.slices.values().any(gone)
+    }
+
+    /// Whose scores an evaluation waits for that the next step has to wait for.
+    pub(super) fn waiting_for_scores(&self) -> Option<String> {
+        let evaluation = self.evaluation.as_ref()?;
+        let low = self.low();
+        let waits = self.rules.evaluated(low) && low > evaluation.version;
+        let asked = evaluation.open.values().next().filter(|_| waits)?;
+        let by = asked.by.and_then(|by| Some((by, self.members.get(by)?)));
+        let who = by.map_or("a worker".into(), |(by, state)| {
+            format!("worker {} ({})", by.within(self.settings.reign), state.name)
+        });
+        let version = evaluation.version;
+        Some(format!(
+            "{who} to score version {version}; then version {low} is scored and step {low} goes on"
+        ))
     }
 
     /// The first score of a task counts; all are the same bits.
@@ -212,14 +281,15 @@ impl Job {
         }
     }
 
-    pub(super) fn evaluation_again(&self, effects: &mut Vec<Effect>) {
+    /// Repeats what may have been lost, and looks at what is late.
+    pub(super) fn evaluation_again(&mut self, effects: &mut Vec<Effect>) {
         let Some(evaluation) = &self.evaluation else {
             return;
         };
         let mut tasks: BTreeMap<Incarnation, Vec<u32>> = BTreeMap::new();
-        for (task, by) in &evaluation.open {
-            if let Some(member) = by {
-                tasks.entry(*member).or_default().push(*task);
+        for (task, asked) in &evaluation.open {
+            if let Some(member) = asked.by {
+                tasks.entry(member).or_default().push(*task);
             }
         }
         let (timeline, version) = (self.branch.timeline, evaluation.version);
@@ -231,6 +301,7 @@ impl Job {
             };
             effects.push(Effect::Say(member, says));
         }
+        self.evaluation_late(effects);
     }
 }
 

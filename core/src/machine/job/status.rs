@@ -247,7 +247,9 @@ impl Job {
             return None;
         }
         let missing = self.late_by_holder();
-        let (holder, partitions) = missing.first_key_value()?;
+        let Some((holder, partitions)) = missing.first_key_value() else {
+            return self.waiting_for_scores();
+        };
         let name = &self.members.get(*holder)?.name;
         let partitions: Vec<String> = partitions.iter().map(ToString::to_string).collect();
         Some(format!(

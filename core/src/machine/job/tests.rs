@@ -2,6 +2,7 @@ mod hosts;
 mod orders;
 mod reshard;
 mod restart;
+mod scores;
 
 use super::*;
 

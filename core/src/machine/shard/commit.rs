@@ -11,6 +11,7 @@ impl Shard {
         if self.phase == Phase::Collecting
             && self.may_record()
             && self.may_lead()
+            && self.may_leave()
             && self.covered.includes(&self.with_samples)
         {
             self.phase = Phase::Combining;

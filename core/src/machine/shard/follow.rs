@@ -84,6 +84,7 @@ impl Shard {
             self.votes.insert(previous, votes);
             self.origin.step = previous;
         }
+        self.pin(effects);
         self.say_lacks(effects);
         self.follow(effects);
     }
@@ -254,6 +255,7 @@ impl Shard {
             (Action::Apply { .. } | Action::Skip | Action::Halt, _) => {}
         }
         self.phase = Phase::Applying(decision);
+        self.pin_as_primary_did(effects);
         effects.push(Effect::Apply { step, action, loss });
     }
 

@@ -10,9 +10,13 @@ use crate::message::{ReplicaSays, ShardOrder, ShardReport, ShardSays, Verdict};
 
 const TENSOR: Tensor = Tensor(900);
 
-/// A backup that was copied at version 0 under view 1.
 fn backup() -> Bench {
-    let mut bench = Bench::begun(long(), Assigned::Backup);
+    backup_of(long())
+}
+
+/// A backup that was copied at version 0 under view 1.
+pub(super) fn backup_of(rules: Rules) -> Bench {
+    let mut bench = Bench::begun(rules, Assigned::Backup);
     assert_eq!(bench.shard.holds(), None);
     let copy = ReplicaSays::Copy {
         view: view(1),
@@ -35,7 +39,7 @@ fn backup() -> Bench {
     bench
 }
 
-fn root(step: u64) -> Event {
+pub(super) fn root(step: u64) -> Event {
     Event::Root {
         view: view(1),
         step: Step(step),
@@ -87,7 +91,7 @@ fn ask(step: u64) -> Effect {
 }
 
 impl Bench {
-    fn pledge(&mut self, vote: Vote) -> Vec<Effect> {
+    pub(super) fn pledge(&mut self, vote: Vote) -> Vec<Effect> {
         self.event(Event::Replica(pledge(view(1), vote)))
     }
 
@@ -100,7 +104,7 @@ impl Bench {
         self.event(Event::Pushed(LINK, push))
     }
 
-    fn record(&mut self, step: u64) -> Vec<Effect> {
+    pub(super) fn record(&mut self, step: u64) -> Vec<Effect> {
         self.event(Event::Replica(record(view(1), step)))
     }
 }

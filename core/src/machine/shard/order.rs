@@ -1,6 +1,6 @@
 //! What the coordinator may order: cuts, rest, and the end of things it waited for.
 
-use super::{Effect, Phase, Role, Shard};
+use super::{Effect, Phase, Shard};
 use crate::id::Step;
 use crate::message::ShardOrder;
 
@@ -21,7 +21,7 @@ impl Shard {
             ShardOrder::Withhold { step } => {
                 // A promised vote has a root: its leaves were finite.
                 let open = step == self.step && self.promised.is_none();
-                let may = self.may_record() && self.may_lead();
+                let may = self.may_record() && self.may_lead() && self.may_leave();
                 if open && may && self.phase == Phase::Collecting {
                     self.wanted.withheld = true;
                     self.cast(Vec::new(), Vec::new(), effects);
@@ -50,24 +50,6 @@ impl Shard {
         if self.phase == Phase::Collecting && self.gone_on == Some(self.step) {
             self.say_coverage(effects);
         }
-    }
-
-    fn evaluated(&mut self, version: Step, effects: &mut Vec<Effect>) {
-        let over = match &self.role {
-            Role::Primary(_) => self.pinned == Some(version),
-            // It may have pinned a version that its primary, busy with another, did not.
-            Role::Backup(_) => self.pinned.is_some_and(|pinned| pinned <= version),
-        };
-        let Some(pinned) = self.pinned.filter(|_| over) else {
-            return;
-        };
-        self.pinned = None;
-        effects.push(Effect::Unpin(pinned));
-        // The last version is scored even if an evaluation was under way as it came.
-        if self.step == self.rules.last() && version != self.step {
-            self.pin(effects);
-        }
-        self.progress(effects);
     }
 
     /// Without a vote nothing more is accepted; with one the step may still be finished by all.

@@ -43,7 +43,7 @@ impl Bench {
         Self::with(rules(slices))
     }
 
-    fn with(rules: Rules) -> Self {
+    pub(super) fn with(rules: Rules) -> Self {
         Self::begun(rules, Assigned::Primary { backup: None })
     }
 
@@ -99,7 +99,7 @@ impl Bench {
     }
 
     /// Takes the open step through root, votes and apply.
-    fn commit(&mut self) -> Vec<Effect> {
+    pub(super) fn commit(&mut self) -> Vec<Effect> {
         let step = self.shard.version();
         self.push(step.0, 2, 0, 100 + step.0);
         self.combined();
@@ -393,15 +393,19 @@ fn a_pull_is_served_held_or_gone() {
 #[test]
 fn a_version_kept_for_scoring_is_not_trained_on() {
     let mut bench = Bench::with(Rules {
-        evaluate_every: Some(1),
+        evaluate_every: Some(2),
+        votes: VoteRules {
+            total_steps: 6,
+            ..rules(1).votes
+        },
         ..rules(1)
     });
-    (0..3).for_each(|_| drop(bench.commit()));
-    let sent = Effect::SendWeights(LINK, Step(1), Use::Evaluate);
-    assert_eq!(bench.pull_for(1, Use::Evaluate), vec![sent]);
+    (0..4).for_each(|_| drop(bench.commit()));
+    let sent = Effect::SendWeights(LINK, Step(2), Use::Evaluate);
+    assert_eq!(bench.pull_for(2, Use::Evaluate), vec![sent]);
     assert!(matches!(
-        bench.pull(1)[..],
-        [Effect::Say(LINK, ShardSays::Gone { at: Step(3), .. })]
+        bench.pull(2)[..],
+        [Effect::Say(LINK, ShardSays::Gone { at: Step(4), .. })]
     ));
 }
 

@@ -118,12 +118,16 @@ impl Shard {
         self.votes.insert(step, votes);
         match (pledge, root) {
             (Some(Pledge { vote, summed }), Some(tensor)) => {
+                self.pin_as_primary_did(effects);
                 self.inherited = Some((summed, tensor));
                 self.covered = self.with_samples.clone();
                 effects.push(Effect::Load { step, tensor });
                 self.send_vote(vote, effects);
             }
-            (Some(pledge), None) if !pledge.has_root() => self.send_vote(pledge.vote, effects),
+            (Some(pledge), None) if !pledge.has_root() => {
+                self.pin_as_primary_did(effects);
+                self.send_vote(pledge.vote, effects);
+            }
             (pledge, root) => {
                 effects.extend(root.map(Effect::Free));
                 // Of another root it would not be the vote, and without its root nobody heard it.

@@ -1,0 +1,93 @@
+//! Evaluations that are late, or whose version is gone.
+
+use super::*;
+
+fn tasks(number: u32, effects: &[Effect]) -> Vec<u32> {
+    let asked = effects.iter().filter_map(|effect| match effect {
+        Effect::Say(to, CoordinatorSays::Evaluate { tasks, .. }) if *to == worker(number) => {
+            Some(tasks.clone())
+        }
+        _ => None,
+    });
+    asked.flatten().collect()
+}
+
+impl Bench {
+    /// Both slices keep version 2, and worker 1 was asked for tasks 0 and 2, worker 2 for 1.
+    fn scoring() -> Self {
+        let mut bench = Self::with_workers(2);
+        bench.advance(2);
+        (0..2).for_each(|slice| drop(bench.shard(slice, 2, &[], Some(2), false)));
+        bench
+    }
+
+    fn score(&mut self, number: u32, task: u32) -> Vec<Effect> {
+        let (timeline, version, score) = (timeline(), Step(2), TaskScore::default());
+        let says = WorkerSays::Evaluated {
+            timeline,
+            version,
+            task,
+            score,
+        };
+        self.said(number, says)
+    }
+
+    /// Time passes in which no message is lost.
+    fn patiently(&mut self, millis: u64) -> Vec<Effect> {
+        let ticks = (0..millis).step_by(500);
+        ticks.flat_map(|_| self.after(500)).collect()
+    }
+}
+
+#[test]
+fn what_a_stuck_worker_does_not_score_is_asked_of_one_that_has_scored() {
+    let mut bench = Bench::scoring();
+    let busy = bench.patiently(2000);
+    assert_eq!(tasks(2, &busy), [1, 1, 1, 1], "it has its own: asked again");
+    bench.score(2, 1);
+    assert_eq!(tasks(2, &bench.after(500)), [0, 2]);
+    assert_eq!(tasks(1, &bench.after(500)), [], "its tasks are another's");
+    let first = bench.score(1, 0);
+    assert!(!first.iter().any(|e| matches!(e, Effect::Append(_))));
+    let last = bench.score(2, 2);
+    let over = Effect::Order(ShardOrder::Evaluated { version: Step(2) });
+    assert!(last.contains(&over), "either's score counts: {last:?}");
+}
+
+#[test]
+fn a_version_that_a_new_primary_does_not_have_is_given_up_once_it_is_late() {
+    let mut bench = Bench::scoring();
+    (0..2).for_each(|slice| drop(bench.shard(slice, 3, &[], Some(2), false)));
+    let told = Effect::Tell(Fact::NotEvaluated { version: Step(2) });
+    let lost = bench.shard(1, 3, &[0], None, false);
+    assert!(!lost.contains(&told), "workers may have it: {lost:?}");
+    assert!(!bench.after(500).contains(&told));
+    let late = bench.after(500);
+    let over = Effect::Order(ShardOrder::Evaluated { version: Step(2) });
+    assert!(late.contains(&told) && late.contains(&over), "{late:?}");
+    assert!(bench.job.evaluation.is_none());
+}
+
+#[test]
+fn the_next_version_waits_for_whoever_scores_by_name() {
+    let mut bench = Bench::scoring();
+    bench.score(2, 1);
+    bench.advance(4);
+    let all: Vec<u32> = (0..PARTITIONS).collect();
+    (0..2).for_each(|slice| drop(bench.shard(slice, 4, &all, Some(2), false)));
+    let waits = |bench: &mut Bench| {
+        bench.now = bench.now + Span::from_millis(400);
+        bench.job.status(bench.now).waiting
+    };
+    let scorer = "worker #1 (w1) to score version 2; then version 4 is scored and step 4 goes on";
+    assert_eq!(waits(&mut bench), Some(scorer.into()));
+    (0..2).for_each(|slice| drop(bench.shard(slice, 3, &all, Some(2), false)));
+    bench.score(1, 0);
+    bench.score(1, 2);
+    (0..2).for_each(|slice| drop(bench.shard(slice, 4, &all, Some(4), false)));
+    assert_eq!(
+        waits(&mut bench),
+        None,
+        "the next evaluation holds nothing up"
+    );
+}
