@@ -15,6 +15,7 @@ mod hosts;
 mod leases;
 mod members;
 mod minimum;
+mod orders;
 mod placement;
 mod planning;
 mod progress;

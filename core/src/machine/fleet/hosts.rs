@@ -27,6 +27,8 @@ pub enum HostNews {
     },
     /// It speaks.
     Said(Incarnation, HostSays),
+    /// It was lost again and again: no slice for it until then.
+    HeldBack(Incarnation, Time),
     /// Its link is gone; it counts until its lease ends.
     Unlinked(Incarnation),
     /// It no longer counts.
@@ -40,6 +42,7 @@ pub enum HostNews {
 struct Process {
     /// `None` while it may dial again.
     link: Option<LinkId>,
+    name: String,
     expires: Time,
 }
 
@@ -71,12 +74,14 @@ impl Fleet {
         before: Option<Incarnation>,
         effects: &mut Vec<Effect>,
     ) {
-        let incarnation = before.filter(|b| self.keeps(*b)).unwrap_or_else(|| {
+        let kept = before.filter(|b| self.keeps(*b));
+        let incarnation = kept.unwrap_or_else(|| {
             self.last = self.last.next();
             self.last
         });
         let process = Process {
             link: Some(link),
+            name: name.clone(),
             expires: now + self.lease,
         };
         // It may notice the loss of a link before this end does.
@@ -87,7 +92,14 @@ impl Fleet {
         }
         self.hosts.links.insert(link, incarnation);
         effects.push(Effect::WelcomeHost(link, incarnation));
+        let held_back = match kept {
+            // What it has is worth more than what its absence cost.
+            Some(_) => None,
+            None => self.flapping.joined(now, &name),
+        };
         effects.push(Effect::Host(HostNews::Up { incarnation, name }));
+        let held_back = held_back.map(|until| HostNews::HeldBack(incarnation, until));
+        effects.extend(held_back.map(Effect::Host));
     }
 
     /// Whether a number is still its bearer's. Those of earlier lives of the coordinator were never
@@ -113,7 +125,7 @@ impl Fleet {
             process.expires = now + self.lease;
         }
         if says == HostSays::Leave {
-            self.host_down(incarnation, Cause::Left, effects);
+            self.host_down(now, incarnation, Cause::Left, effects);
         } else {
             effects.push(Effect::Host(HostNews::Said(incarnation, says)));
         }
@@ -142,7 +154,7 @@ impl Fleet {
             .filter(|(_, p)| p.expires <= now);
         let expired: Vec<Incarnation> = expired.map(|(host, _)| *host).collect();
         for host in expired {
-            self.host_down(host, Cause::LeaseExpired, effects);
+            self.host_down(now, host, Cause::LeaseExpired, effects);
         }
     }
 
@@ -156,8 +168,14 @@ impl Fleet {
         }
     }
 
-    fn host_down(&mut self, host: Incarnation, cause: Cause, effects: &mut Vec<Effect>) {
+    fn host_down(&mut self, now: Time, host: Incarnation, cause: Cause, effects: &mut Vec<Effect>) {
         let process = self.hosts.processes.remove(&host).expect("listed");
+        match cause {
+            Cause::LinkReset | Cause::LeaseExpired | Cause::Fenced | Cause::Replaced => {
+                self.flapping.lost(now, &process.name);
+            }
+            Cause::Left => {}
+        }
         if let Some(link) = process.link {
             self.hosts.links.remove(&link);
             if cause == Cause::LeaseExpired {

@@ -129,3 +129,52 @@ fn what_the_job_says_goes_out_while_the_host_is_linked() {
     assert_eq!(down(&left), vec![(host, Cause::Left)]);
     assert_eq!(run(&mut fleet, 3, told), vec![]);
 }
+
+#[test]
+fn a_host_that_is_lost_again_and_again_is_held_back_for_longer_each_time() {
+    let mut fleet = Fleet::new(9, LEASE);
+    let (mut millis, mut waits) = (0, Vec::new());
+    for life in 1..=5 {
+        let joined = join(&mut fleet, millis, life, None);
+        let held_back = joined.iter().find_map(|effect| match effect {
+            Effect::Host(HostNews::HeldBack(host, until)) => Some((*host, *until)),
+            _ => None,
+        });
+        let now = Time(0) + Span::from_millis(millis);
+        waits.push(held_back.map(|(host, until)| (host.number, until.since(now).as_millis())));
+        // Nothing is heard of it.
+        let expired = tick_until(&mut fleet, millis + 250, millis + 1000);
+        assert_eq!(down(&expired).len(), 1, "life {life}");
+        millis += 1000;
+    }
+    let held_back = [
+        None,
+        None,
+        Some((3, 1000)),
+        Some((4, 2000)),
+        Some((5, 4000)),
+    ];
+    assert_eq!(waits, held_back);
+    // A stable minute clears the account; a link that breaks is no loss.
+    join(&mut fleet, millis, 6, None);
+    for second in 0..70 {
+        let at = millis + second * 1000;
+        let beat = HostSays::Heartbeat {
+            generation: None,
+            holdings: vec![],
+        };
+        let quarters = (at..at + 1000).step_by(250);
+        quarters.for_each(|at| {
+            drop(run(
+                &mut fleet,
+                at,
+                Event::HostSaid(LinkId(6), beat.clone()),
+            ))
+        });
+    }
+    millis += 70_000;
+    let expired = tick_until(&mut fleet, millis, millis + 1000);
+    assert_eq!(down(&expired).len(), 1);
+    let after = join(&mut fleet, millis + 1001, 7, None);
+    assert_eq!(after, welcomed(7, incarnation(9, 7)));
+}

@@ -1,6 +1,7 @@
-//! Members that get no work yet, for having been lost again and again.
+//! Members and hosts that get no work yet, for having been lost again and again.
 
 use super::crew::Standing;
+use super::hosts::Host;
 use super::{Effect, Job};
 use crate::fact::Fact;
 use crate::id::Incarnation;
@@ -15,11 +16,27 @@ impl Job {
         let Some(until) = state.held_back() else {
             return;
         };
-        effects.push(Effect::Tell(Fact::Delayed {
-            name: state.name.clone(),
+        effects.push(self.delayed(&state.name, until));
+    }
+
+    /// The same of a host.
+    pub(super) fn tell_host_held_back(&self, host: Incarnation, effects: &mut Vec<Effect>) {
+        let host = self.hosting.hosts.get(&host);
+        let held_back = host.and_then(|host| Some((&host.name, self.held_back(host)?)));
+        effects.extend(held_back.map(|(name, until)| self.delayed(name, until)));
+    }
+
+    /// Until when a host is given no slice, if it has to wait.
+    pub(super) fn held_back(&self, host: &Host) -> Option<Time> {
+        host.held_back.filter(|until| self.now < *until)
+    }
+
+    fn delayed(&self, name: &str, until: Time) -> Effect {
+        Effect::Tell(Fact::Delayed {
+            name: name.into(),
             wait_ms: until.since(self.now).as_millis(),
             cause: "it was lost again and again".into(),
-        }));
+        })
     }
 
     /// Lets those work whose time has come. Nobody is held back from a run that would otherwise

@@ -9,7 +9,7 @@ use super::{Effect, Job, Settings, SliceState, branch, reshard};
 use crate::fact::Fact;
 use crate::id::{Generation, Incarnation, SliceId, Step, Timeline, View};
 use crate::machine::fleet::{Cause, HostNews};
-use crate::message::{Holding, HostSays, HostTold, ShardOrder, ShardReport, SliceView};
+use crate::message::{Holding, HostSays, HostTold, ShardReport, SliceView};
 use crate::time::Time;
 use crate::tree::PartitionSet;
 
@@ -25,6 +25,8 @@ pub(super) struct Host {
     pub(super) returning: Option<Time>,
     /// It could not serve a slice: it is given no other before this time.
     pub(super) unfit: Option<Time>,
+    /// It was lost again and again: it is given no slice before this time.
+    pub(super) held_back: Option<Time>,
     /// Whether people were told that it joined.
     told: bool,
 }
@@ -137,6 +139,11 @@ impl Job {
                     (host.linked, host.address) = (false, None);
                 }
             }
+            HostNews::HeldBack(incarnation, until) => {
+                if let Some(host) = self.hosting.hosts.get_mut(&incarnation) {
+                    host.held_back = Some(until);
+                }
+            }
             HostNews::Down(incarnation, cause) => self.host_down(incarnation, cause, effects),
             HostNews::Stalled(until) => {
                 self.hosting.hold = self.hosting.hold.max(Some(until));
@@ -166,6 +173,7 @@ impl Job {
                     let name = host.name.clone();
                     let host = incarnation;
                     effects.push(Effect::Tell(Fact::HostJoined { host, name }));
+                    self.tell_host_held_back(incarnation, effects);
                 }
                 self.hear_holdings(now, incarnation, &holdings, effects);
                 self.serve(incarnation, effects);
@@ -352,40 +360,10 @@ impl Job {
         let returning = absent.filter_map(|host| host.returning);
         let placing = patience.filter(|_| self.views.is_empty());
         let trouble = trouble.as_ref().map(|(until, _)| *until);
+        let held_back = hosts.values().filter_map(|host| host.held_back);
         let due = returning.chain(placing).chain(trouble).chain(*hold);
+        let due = due.chain(held_back);
         due.filter(|at| self.ending.is_none() && *at > self.now)
             .min()
-    }
-
-    /// Turns what is ordered of every slice into words to the hosts, where hosts have them.
-    pub(super) fn address_orders(&self, first: usize, effects: &mut Vec<Effect>) {
-        if self.settings.hosts.is_none() {
-            return;
-        }
-        let said = effects.split_off(first);
-        for effect in said {
-            match effect {
-                Effect::Order(order) => effects.extend(self.order_hosts(order)),
-                other => effects.push(other),
-            }
-        }
-    }
-
-    /// The same order for every replica.
-    fn order_hosts(&self, order: ShardOrder) -> Vec<Effect> {
-        let timeline = self.branch.timeline;
-        let to = self.views.iter().flat_map(|view| {
-            let slice = view.slice;
-            replicas(view).map(move |host| (host, slice))
-        });
-        to.map(|(host, slice)| {
-            let told = HostTold::Order {
-                slice,
-                timeline,
-                order,
-            };
-            Effect::Host(host, told)
-        })
-        .collect()
     }
 }

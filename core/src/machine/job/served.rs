@@ -40,7 +40,10 @@ impl Job {
             HostStatus {
                 incarnation: *incarnation,
                 name: host.name.clone(),
-                state: state(host).into(),
+                state: match self.held_back(host) {
+                    Some(_) => "waiting".into(),
+                    None => state(host).into(),
+                },
                 primaries: primaries.filter(|host| host == incarnation).count(),
                 backups: backups
                     .filter(|known| known.peer.incarnation == *incarnation)

@@ -117,7 +117,7 @@ pub struct HostStatus {
     pub incarnation: Incarnation,
     /// Host and process id, as it says itself.
     pub name: String,
-    /// `joining`, `ready`, `draining` or `unlinked`.
+    /// `joining`, `ready`, `waiting` (it was lost again and again), `draining` or `unlinked`.
     pub state: String,
     /// Slices whose primary it is.
     pub primaries: usize,

@@ -1,3 +1,4 @@
+mod held_back;
 mod hosts;
 mod orders;
 mod reshard;

@@ -146,7 +146,11 @@ impl Job {
 
     /// The first views of a branch.
     fn place_all(&mut self, now: Time, wanted: usize, effects: &mut Vec<Effect>) {
-        let candidates = self.candidates(now);
+        let candidates = match self.candidates(now) {
+            // Nobody is held back from a run that would otherwise wait.
+            none if none.is_empty() => self.fit(now),
+            some => some,
+        };
         let patient = self.hosting.patience.is_none_or(|until| now < until);
         if candidates.is_empty() || (candidates.len() < wanted && patient) {
             return;
@@ -296,6 +300,14 @@ impl Job {
 
     /// Hosts that may be given slices.
     pub(super) fn candidates(&self, now: Time) -> Candidates {
+        let mut able = self.fit(now);
+        let hosts = &self.hosting.hosts;
+        able.retain(|host, _| hosts.get(host).and_then(|h| self.held_back(h)).is_none());
+        able
+    }
+
+    /// Hosts that could serve.
+    fn fit(&self, now: Time) -> Candidates {
         let hosts = self.hosting.hosts.iter();
         let able = hosts.filter(|(incarnation, host)| {
             let unfit = host.unfit.is_some_and(|until| now < until);
