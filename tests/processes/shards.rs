@@ -8,7 +8,7 @@ use resilin_checkpoint::{History, LEDGER, RealFiles};
 use resilin_core::machine::job::HostStatus;
 use rustix::process::Signal;
 
-use crate::scene::{JOB, Running, Scene, assert_success, signal, stderr};
+use crate::scene::{JOB, Running, Scene, assert_code, assert_success, signal, stderr};
 
 /// The job on three shard processes.
 fn job(replicas: u8) -> String {
@@ -201,6 +201,10 @@ fn shards_are_dealt_anew_while_the_run_goes_on() {
             settled(status, shards, 0)
         });
     }
+    let late = scene.run(&["scale", "--shards", "3", "--at", "400"]);
+    assert_code(late.status, 1, &late);
+    let said = stderr(&late);
+    assert!(said.contains("name a later step than 400"), "{said}");
     assert_reference(&scene, train, &chain);
     assert_eq!(
         redone(&scene),

@@ -144,6 +144,8 @@ enum Refused {
     Shards(u16),
     #[error("the body is not what is expected: {0}")]
     Unreadable(String),
+    #[error("{0}")]
+    Cannot(String),
     #[error("the run has no report yet")]
     NoReport,
     #[error("the coordinator is ending")]
@@ -159,6 +161,7 @@ impl ResponseError for Refused {
             Self::Unreadable(_) | Self::TooMany(..) | Self::Inside | Self::Shards(_) => {
                 StatusCode::BAD_REQUEST
             }
+            Self::Cannot(_) => StatusCode::CONFLICT,
             Self::Ending => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
@@ -198,7 +201,8 @@ async fn look(desk: &Desk) -> Result<Seen, Refused> {
 
 async fn command(desk: &Desk, command: Command) -> Result<HttpResponse, Refused> {
     let sent = desk.common.peers().job.send(Operator(command)).await;
-    sent.map_err(|_| Refused::Ending)?;
+    let answer = sent.map_err(|_| Refused::Ending)?;
+    answer.map_err(Refused::Cannot)?;
     Ok(HttpResponse::Accepted().json(json!({ "accepted": true })))
 }
 

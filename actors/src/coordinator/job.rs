@@ -210,9 +210,9 @@ pub(super) struct Kept(pub(super) job::Event);
 #[rtype(result = "()")]
 pub(super) struct Closed;
 
-/// An operator commands.
+/// An operator commands; answered by why it cannot be.
 #[derive(Message)]
-#[rtype(result = "()")]
+#[rtype(result = "Result<(), String>")]
 pub(super) struct Operator(pub(super) Command);
 
 /// What is there to see?
@@ -298,12 +298,14 @@ impl Handler<Closed> for JobActor {
 }
 
 impl Handler<Operator> for JobActor {
-    type Result = ();
+    type Result = Result<(), String>;
 
-    fn handle(&mut self, Operator(command): Operator, context: &mut Context<Self>) {
+    fn handle(&mut self, Operator(command): Operator, context: &mut Context<Self>) -> Self::Result {
+        self.job.may(&command)?;
         let now = self.common.clock.now();
         self.job_event(now, job::Event::Command(command));
         self.arm(context, now);
+        Ok(())
     }
 }
 

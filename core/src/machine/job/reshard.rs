@@ -2,7 +2,7 @@
 //! made durable, and a branch with the new layout begins there.
 
 use super::branch::Why;
-use super::{Effect, Job};
+use super::{Command, Effect, Job};
 use crate::fact::Fact;
 use crate::id::{MapNumber, Step};
 use crate::message::ShardOrder;
@@ -18,11 +18,19 @@ pub(super) enum Reshard {
 }
 
 impl Job {
-    /// Whether the parameters can be dealt to so many slices at that version.
+    /// Whether a command can be carried out, before it is answered.
     ///
     /// # Errors
     /// Why not, and what to do.
-    pub fn may_reshard(&self, shards: u16, at: Option<Step>) -> Result<(), String> {
+    pub fn may(&self, command: &Command) -> Result<(), String> {
+        match *command {
+            Command::Reshard { shards, at } => self.may_reshard(shards, at),
+            Command::Scale(_) | Command::Drain(_) | Command::Stop => Ok(()),
+        }
+    }
+
+    /// Whether the parameters can be dealt to so many slices at that version.
+    fn may_reshard(&self, shards: u16, at: Option<Step>) -> Result<(), String> {
         if self.settings.hosts.is_none() {
             return Err(
                 "shards live in the coordinator; set [cluster] shard_processes and start \
@@ -42,7 +50,9 @@ impl Job {
         }
         let (low, last) = (self.low(), self.rules.last());
         match at {
-            Some(at) if at <= low => Err(format!("step {at} is over: the run is at step {low}")),
+            Some(at) if at <= low => Err(format!(
+                "the run is at step {low}: name a later step than {at}, or leave --at out"
+            )),
             Some(at) if at >= last => Err(format!("the run ends at step {last}, before step {at}")),
             Some(_) | None => Ok(()),
         }

@@ -111,7 +111,8 @@ fn a_stop_goes_before_a_new_layout() {
 fn what_cannot_be_is_refused_in_one_line() {
     let run = running();
     let refused = |shards, at: Option<u64>| {
-        let may = run.bench.job.may_reshard(shards, at.map(Step));
+        let at = at.map(Step);
+        let may = run.bench.job.may(&Command::Reshard { shards, at });
         may.expect_err("refused")
     };
     assert_eq!(
@@ -119,7 +120,10 @@ fn what_cannot_be_is_refused_in_one_line() {
         "0 shards hold nothing; ask for at least 1"
     );
     assert_eq!(refused(2, None), "there are 2 shards already");
-    assert_eq!(refused(3, Some(1)), "step 1 is over: the run is at step 1");
+    assert_eq!(
+        refused(3, Some(1)),
+        "the run is at step 1: name a later step than 1, or leave --at out"
+    );
     assert_eq!(refused(3, Some(6)), "the run ends at step 6, before step 6");
     let mut inside = Bench::with_workers(1);
     let effects = inside.event(reshard(3, None));
