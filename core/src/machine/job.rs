@@ -5,6 +5,7 @@
 //! asked, never what is accepted (PROTOCOL 8).
 
 mod audit;
+mod balance;
 mod branch;
 mod crew;
 mod evaluation;

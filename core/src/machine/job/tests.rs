@@ -1,3 +1,4 @@
+mod balance;
 mod held_back;
 mod hosts;
 mod orders;

@@ -70,6 +70,9 @@ impl Job {
                 }
             }
         }
+        if changes.is_empty() {
+            changes.extend(self.balance(now, &placed));
+        }
         Ok(changes)
     }
 
@@ -322,7 +325,7 @@ impl Job {
         Some(machine(&host.name).to_owned())
     }
 
-    fn peer(&self, incarnation: Incarnation) -> Option<Peer> {
+    pub(super) fn peer(&self, incarnation: Incarnation) -> Option<Peer> {
         let address = self.hosting.hosts.get(&incarnation)?.address.clone()?;
         Some(Peer {
             incarnation,
@@ -330,7 +333,7 @@ impl Job {
         })
     }
 
-    fn leaves(&self, host: Incarnation) -> bool {
+    pub(super) fn leaves(&self, host: Incarnation) -> bool {
         let host = self.hosting.hosts.get(&host);
         host.is_some_and(|host| host.draining)
     }
@@ -358,7 +361,7 @@ fn placed_by(view: &SliceView) -> Option<Placed> {
     Some(Placed { primary, backup })
 }
 
-fn with_backup(view: &SliceView, backup: Option<Backup>, in_sync: bool) -> SliceView {
+pub(super) fn with_backup(view: &SliceView, backup: Option<Backup>, in_sync: bool) -> SliceView {
     let backup = backup.map(|known| Backup { in_sync, ..known });
     SliceView {
         backup,
@@ -366,7 +369,7 @@ fn with_backup(view: &SliceView, backup: Option<Backup>, in_sync: bool) -> Slice
     }
 }
 
-fn promotion(view: &SliceView, backup: &Backup) -> SliceView {
+pub(super) fn promotion(view: &SliceView, backup: &Backup) -> SliceView {
     SliceView {
         address: backup.peer.address.clone(),
         primary: Some(backup.peer.incarnation),
