@@ -1,6 +1,6 @@
 //! Hosts that were lost again and again.
 
-use super::hosts::{Hosted, LEASE, host, hosted};
+use super::hosts::{Hosted, LEASE, Short, host, hosted};
 use super::*;
 use crate::machine::fleet::HostNews;
 
@@ -35,9 +35,8 @@ fn a_host_that_is_held_back_is_given_nothing_before_its_time() {
     assert!(told.contains(&delayed), "{told:?}");
     run.expired(2);
     let alone = run.views();
-    let backups = |views: &[super::hosts::Short]| -> Vec<Option<u32>> {
-        views.iter().map(|view| view.2).collect()
-    };
+    let backups =
+        |views: &[Short]| -> Vec<Option<u32>> { views.iter().map(|view| view.2).collect() };
     assert_eq!(backups(&alone), [None, None], "{alone:?}");
     assert_eq!(run.state(3), "waiting");
     run.tick(5 * LEASE - 1);
