@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use resilin_core::layout::Entry;
 use resilin_core::random::{Key, Purpose, Stream};
-use resilin_core::{PartitionId, Step};
+use resilin_core::{Generation, PartitionId, Step};
 
 use crate::dataset::Batch;
 use crate::kernel::Digest;
@@ -186,6 +186,16 @@ pub trait Model: Send + Sync {
     /// Lets go of what only evaluations need: this process makes none for now.
     fn rest(&self) {}
 
+    /// This worker process begins to evaluate a branch of the run's history with this step: it joined
+    /// the run, or everybody went back to a checkpoint. Called before what it evaluates from there
+    /// on, by one of the threads that evaluate. Whatever the model does, its results must stay the
+    /// same.
+    fn restored(&self, _step: Step) {}
+
+    /// Workers came or went, and this process evaluates these partitions in the new generation,
+    /// from one of its next steps on. Called as [`Self::restored`] is, and after it.
+    fn regrouped(&self, _generation: Generation, _partitions: &[PartitionId]) {}
+
     /// Whether the model must show that it repeats its results.
     fn repeats(&self) -> Repeats {
         Repeats::Unproven
@@ -276,6 +286,14 @@ impl<M: Model + ?Sized> Model for Arc<M> {
 
     fn rest(&self) {
         (**self).rest();
+    }
+
+    fn restored(&self, step: Step) {
+        (**self).restored(step);
+    }
+
+    fn regrouped(&self, generation: Generation, partitions: &[PartitionId]) {
+        (**self).regrouped(generation, partitions);
     }
 
     fn repeats(&self) -> Repeats {

@@ -9,12 +9,20 @@ use resilin_core::job::{Document, JobError, Key, Section};
 use crate::builtin;
 use crate::dataset::{Manifest, Split};
 use crate::model::Model;
+use crate::models::Averaged;
 use crate::optimizer::Optimizer;
 use crate::schedule::Schedule;
 use crate::task::{Rows, Task};
 
 /// The model that is an outside program, and its first key.
 const COMMAND: &str = "command";
+
+const AVERAGE: Key = Key::bits(
+    "average",
+    "",
+    "What a moving average of the weights keeps of itself at each step; scores and predictions then use the average.",
+)
+.range("0 to below 1");
 
 type Build<T, C> = Box<dyn Fn(&mut Section<'_>, &C) -> Result<T, JobError> + Send + Sync>;
 type BuildData =
@@ -150,7 +158,13 @@ impl Registry {
         // Who writes a command means the model of that name, where the program has it.
         let commanded = section.has(COMMAND) && self.models.contains_key(COMMAND);
         let default = if commanded { COMMAND } else { "mlp" };
-        choose(&self.models, &NAME, default, section)?(section, manifest)
+        let build = choose(&self.models, &NAME, default, section)?;
+        let average = section.optional_float(&AVERAGE, 0.0..=0.999_999)?;
+        let model = build(section, manifest)?;
+        Ok(match average {
+            Some(keep) => Box::new(Averaged::new(model, keep)),
+            None => model,
+        })
     }
 
     pub(crate) fn build_optimizer(

@@ -151,6 +151,7 @@ impl WorkerActor {
                 let weights = self.arrivals.whole(Use::Evaluate, version);
                 self.crew.score(timeline, version, tasks, weights);
             }
+            Effect::Regroup(regrouped) => self.crew.regroup(regrouped),
             Effect::Retain(step) => {
                 let weights = self.weights(step);
                 self.retained.insert(step, weights);

@@ -7,6 +7,7 @@ use std::thread;
 use std::time::Instant;
 
 use actix::Addr;
+use resilin_core::machine::worker::Regrouped;
 use resilin_core::message::TaskScore;
 use resilin_core::tree::Node;
 use resilin_core::{PartitionId, Step, Timeline};
@@ -71,6 +72,7 @@ struct Scoring {
 }
 
 enum Work {
+    Regroup(Regrouped),
     Evaluate(Arc<Batch>, Node),
     Audit(Arc<Auditing>, PartitionId),
     Score(Arc<Scoring>, u32),
@@ -131,6 +133,12 @@ impl Crew {
         let work = nodes.into_iter();
         let work = work.map(|node| Work::Evaluate(Arc::clone(&batch), node));
         self.0.queue().steps.extend(work);
+        self.0.more.notify_all();
+    }
+
+    /// Queues what the model is told, before what is queued after it.
+    pub(super) fn regroup(&self, regrouped: Regrouped) {
+        self.0.queue().steps.push_back(Work::Regroup(regrouped));
         self.0.more.notify_all();
     }
 
@@ -228,6 +236,10 @@ impl Desk {
                 Err(error) => return worker.do_send(Failed(error.to_string())),
             };
             let done = match work {
+                Work::Regroup(regrouped) => {
+                    tell(task, &regrouped);
+                    Ok(())
+                }
                 Work::Evaluate(batch, node) => {
                     if first.is_none() || batch.step != newest {
                         newest = batch.step;
@@ -308,6 +320,19 @@ impl Desk {
             speed.seconds /= 2.0;
         }
     }
+}
+
+/// Tells the model of another membership.
+fn tell(task: &Task, regrouped: &Regrouped) {
+    let Regrouped {
+        generation,
+        begins,
+        partitions,
+    } = regrouped;
+    if let Some(step) = begins {
+        task.model.restored(*step);
+    }
+    task.model.regrouped(*generation, partitions);
 }
 
 fn score(

@@ -307,6 +307,8 @@ impl Sim<'_> {
                     self.queue.push(at, Happening::Chore(id, chore));
                 }
             }
+            // The models here are pure.
+            Effect::Regroup(_) => {}
             Effect::Retain(step) => {
                 let weights = host.whole(Use::Train, step);
                 host.retained.insert(step, weights);

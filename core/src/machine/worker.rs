@@ -8,6 +8,7 @@ mod backup;
 mod evaluate;
 mod event;
 mod exchange;
+mod regroup;
 #[cfg(test)]
 mod tests;
 mod views;
@@ -20,7 +21,7 @@ use crate::message::{Assignment, Claim, CoordinatorSays, Lease, Use, WorkerSays}
 use crate::time::Time;
 use crate::tree::{Node, PartitionSet};
 
-pub use event::{Computed, Effect, Event, Exit};
+pub use event::{Computed, Effect, Event, Exit, Regrouped};
 
 /// A leaf that is reported instead of pushed.
 #[derive(Clone, Copy, Debug)]
@@ -60,6 +61,8 @@ pub struct Worker {
     extra: PartitionSet,
     evaluation: Option<evaluate::Evaluation>,
     audits: audit::Audits,
+    /// The branch of history that the model knows of.
+    begun: Option<Timeline>,
     draining_since: Option<Time>,
     /// Something was refused since a slice knows another view: it is sent again soon.
     refused: bool,
@@ -87,6 +90,7 @@ impl Worker {
             extra: PartitionSet::default(),
             evaluation: None,
             audits: audit::Audits::default(),
+            begun: None,
             draining_since: None,
             refused: false,
             retry_at: None,
@@ -283,6 +287,7 @@ impl Worker {
             .min()
             .unwrap_or_default();
         let earlier = self.earlier(&assignment);
+        self.regroup(&assignment, first, effects);
         self.assignment = Some(assignment);
         if renewed || (first > self.step && !self.holds(self.step)) {
             self.go_to(first, effects);
@@ -291,19 +296,6 @@ impl Worker {
         } else {
             self.ask_renumbered(&renumbered, effects);
         }
-    }
-
-    /// The first step before the open one that a new lease asks for: a lost member's, which some
-    /// slice may still have open. It does not once the open step's weights are here from all.
-    fn earlier(&self, assignment: &Assignment) -> Option<Step> {
-        let known = |lease: &&Lease| {
-            self.leases()
-                .any(|old| old.partition == lease.partition && old.from <= lease.from)
-        };
-        let new = assignment.leases.iter().filter(|lease| !known(lease));
-        new.map(|lease| lease.from)
-            .filter(|from| *from < self.step)
-            .min()
     }
 
     fn dial(&mut self, assignment: &Assignment, effects: &mut Vec<Effect>) {

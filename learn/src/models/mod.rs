@@ -4,6 +4,7 @@
 //! functions of [`crate::math`] for speed; tests hold them equal, to the bit, to the tape. `cnn`,
 //! `transformer`, `factorization` and `vae` are layers on the tape, over `on_tape`.
 
+mod averaged;
 mod closure;
 mod cnn;
 mod factorization;
@@ -21,6 +22,7 @@ mod softmax;
 mod transformer;
 mod vae;
 
+pub use averaged::Averaged;
 pub use closure::{ClosureModel, Draws};
 pub use cnn::{Cnn, CnnConfig, CnnNetwork, Layer, Norm};
 pub use factorization::{Factorization, FactorizationConfig, FactorizationNetwork};

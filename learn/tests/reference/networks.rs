@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use resilin_core::Step;
 use resilin_core::job::{Document, JobError, Key, Section};
+use resilin_core::layout::Role;
 use resilin_core::random::{self, Purpose};
 use resilin_learn::dataset::{Batch, DataError, Dataset, Manifest, Split, TargetKind, Targets};
-use resilin_learn::kernel::hex;
-use resilin_learn::reference::{self, Progress};
+use resilin_learn::kernel::{Evaluator, Which, hex};
+use resilin_learn::reference::{self, Progress, Reference};
 use resilin_learn::registry::Registry;
 use resilin_learn::task::Task;
 
@@ -167,4 +168,64 @@ fn vae() {
     let model = "name = \"vae\"\nhidden = [9]\nlatent = 3\nkl_weight = 0.5";
     let task = task("width = 12\ncount = 2\nclasses = 2", model);
     every_way_gives_the_serial_chain("vae", &task);
+}
+
+#[test]
+fn averages_of_the_weights() {
+    let layers = r#"["conv 4 3 pad 1 norm", "dense 8"]"#;
+    let model = format!("name = \"cnn\"\nimage = [3, 3, 1]\nlayers = {layers}");
+    let data = "width = 9\ncount = 9\nclasses = 5";
+    let plain = task(data, &model);
+    let averaged = task(data, &format!("{model}\naverage = 0.75"));
+    every_way_gives_the_serial_chain("cnn with averages", &averaged);
+
+    // Trained beside each other: the same weights, and an average of them kept in f64.
+    let own = plain.layout.len();
+    let mut beside = [&plain, &averaged].map(Reference::new);
+    let mut kept: Vec<f64> = plain
+        .initial_weights()
+        .iter()
+        .copied()
+        .map(f64::from)
+        .collect();
+    for step in 0..plain.total_steps {
+        let keep = f64::min(0.75, (1.0 + step as f64) / (10.0 + step as f64));
+        let weights = Arc::clone(beside[0].weights());
+        for (average, weight) in kept.iter_mut().zip(weights.iter()) {
+            *average = keep * *average + (1.0 - keep) * f64::from(*weight);
+        }
+        beside.iter_mut().for_each(|run| {
+            run.step(Step(step)).expect("it trains");
+        });
+        let [plain, averaged] = beside.each_ref().map(|run| run.weights().as_slice());
+        assert_eq!(plain, &averaged[..own], "the weights after step {step}");
+    }
+    let mut averages = beside[1].weights()[own..].iter();
+    let mut scored = beside[0].weights().to_vec();
+    let mut compared = 0;
+    for (entry, range) in plain.layout.ranges() {
+        if entry.role == Role::Buffer {
+            continue;
+        }
+        for (at, average) in range.zip(&mut averages) {
+            let error = (f64::from(*average) - kept[at]).abs();
+            assert!(
+                error < 1e-6,
+                "{} {at}: {average}, not {}",
+                entry.name,
+                kept[at]
+            );
+            scored[at] = *average;
+            compared += 1;
+        }
+    }
+    assert!(compared > 100 && averages.next().is_none());
+
+    // What is scored is the model with the averages as its weights.
+    let score = |task: &Arc<Task>, weights: &[f32]| {
+        Evaluator::new(Arc::clone(task)).score_all(weights, Which::Train)
+    };
+    let found = score(&averaged, beside[1].weights()).expect("rows");
+    assert_eq!(found, score(&plain, &scored).expect("rows"));
+    assert_ne!(found, score(&plain, beside[0].weights()).expect("rows"));
 }

@@ -118,7 +118,7 @@ impl Member {
                 unreachable!("no leaf is drawn")
             }
             Effect::Say(says) => out.send(Place::Center, Message::Said(says)),
-            Effect::Layout(_) => {}
+            Effect::Layout(_) | Effect::Regroup(_) => {}
             Effect::Dial(view) => {
                 self.dialled += 1;
                 let link = link(self.worker, view.slice, self.dialled);

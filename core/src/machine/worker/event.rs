@@ -1,6 +1,6 @@
 //! What a worker hears and what it asks of its shell.
 
-use crate::id::{Incarnation, MapNumber, PartitionId, SliceId, Step, Tensor, Timeline};
+use crate::id::{Generation, Incarnation, MapNumber, PartitionId, SliceId, Step, Tensor, Timeline};
 use crate::layout::SliceMap;
 use crate::message::{
     CoordinatorSays, ShardSays, SliceView, TaskScore, Use, WorkerAsks, WorkerSays,
@@ -103,6 +103,17 @@ pub enum Exit {
     Refused(String),
 }
 
+/// What a model is told of another membership.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Regrouped {
+    /// The membership.
+    pub generation: Generation,
+    /// The first step that this process evaluates on a branch of history that it was not on before.
+    pub begins: Option<Step>,
+    /// What it evaluates, ascending.
+    pub partitions: Vec<PartitionId>,
+}
+
 /// What the shell does for a worker.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
@@ -140,6 +151,8 @@ pub enum Effect {
         /// Disjoint nodes.
         nodes: Vec<Node>,
     },
+    /// Tell the model of another membership, before what is evaluated under it.
+    Regroup(Regrouped),
     /// Keep the weights of a step that is audited, until `Release`.
     Retain(Step),
     /// Weights that were retained, of steps before this one, are not needed any more.

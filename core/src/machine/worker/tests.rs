@@ -113,6 +113,8 @@ struct Bench {
     generation: Generation,
     /// Partitions that it audits.
     audits: Vec<u32>,
+    /// What the model was told; it comes with every assignment, and tests look at the rest.
+    told: Vec<Regrouped>,
 }
 
 impl Bench {
@@ -123,6 +125,7 @@ impl Bench {
             worker,
             generation: Generation::first(1),
             audits: Vec::new(),
+            told: Vec::new(),
         };
         let ready = Effect::Say(WorkerSays::Ready {
             data: "rows".into(),
@@ -147,7 +150,15 @@ impl Bench {
         let mut effects = Vec::new();
         self.worker
             .step(Time(0) + Span::from_millis(millis), event, &mut effects);
-        effects
+        let mut others = Vec::new();
+        for effect in effects {
+            if let Effect::Regroup(regrouped) = effect {
+                self.told.push(regrouped);
+            } else {
+                others.push(effect);
+            }
+        }
+        others
     }
 
     fn assign(&mut self, leases: &[Lease]) -> Vec<Effect> {
@@ -590,6 +601,25 @@ fn a_new_timeline_begins_where_its_leases_do() {
     assert!(effects.contains(&Effect::Hangup(SLICES[0])));
     assert!(effects.contains(&Effect::Dial(view(SLICES[0]))));
     assert_eq!(bench.worker.open_step(), Some(Step(0)));
+}
+
+#[test]
+fn the_model_is_told_of_every_generation_and_once_of_a_branch() {
+    let mut bench = Bench::new(&[lease(1, 7, None), lease(2, 6, None)]);
+    bench.assign(&[]);
+    bench.assign(&[lease(1, 9, None)]);
+    let first = Generation::first(1).next();
+    let told = |generation, begins, partitions: &[u32]| Regrouped {
+        generation,
+        begins,
+        partitions: partitions.iter().copied().map(PartitionId).collect(),
+    };
+    let expected = [
+        told(first, Some(Step(6)), &[1, 2]),
+        told(first.next(), None, &[]),
+        told(first.next().next(), None, &[1]),
+    ];
+    assert_eq!(bench.told, expected);
 }
 
 #[test]
