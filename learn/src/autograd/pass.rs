@@ -4,7 +4,7 @@ use ndarray::ArrayView2;
 
 use super::Parameters;
 use super::tape::{Node, Source, Var};
-use crate::math::{Float, Write, multiply, sum_rows, view};
+use crate::math::{Float, Write, add_sum_of_rows, multiply, sum_rows, view};
 
 /// Read access to what is on a tape.
 pub struct Values<'a, F> {
@@ -84,6 +84,35 @@ impl<F: Float> Gradients<'_, F> {
         }
     }
 
+    /// Adds `value` of the values at the same place in `sources` to each value of the gradient of
+    /// `var`. What [`Self::add`] can do, too, but without a look at bounds for every value.
+    ///
+    /// # Panics
+    /// If a source is shorter than `var`.
+    pub fn add_each<const N: usize>(
+        &mut self,
+        var: Var,
+        sources: [&[F]; N],
+        value: impl Fn([F; N]) -> F,
+    ) {
+        let Some((place, write)) = self.place(var) else {
+            return;
+        };
+        let sources = sources.map(|source| &source[..place.len()]);
+        match write {
+            Write::Replace => {
+                for i in 0..place.len() {
+                    place[i] = value(sources.map(|source| source[i]));
+                }
+            }
+            Write::Add => {
+                for i in 0..place.len() {
+                    place[i] += value(sources.map(|source| source[i]));
+                }
+            }
+        }
+    }
+
     /// Adds to the gradient of `var`, `width` values a row, what `row(r)` gives for each column: for
     /// gradients that need something of the whole row first.
     pub fn add_by_row<V: Fn(usize) -> F>(
@@ -97,11 +126,9 @@ impl<F: Float> Gradients<'_, F> {
         };
         for (r, place) in place.chunks_exact_mut(width).enumerate() {
             let value = row(r);
-            for (column, gradient) in place.iter_mut().enumerate() {
-                match write {
-                    Write::Replace => *gradient = value(column),
-                    Write::Add => *gradient += value(column),
-                }
+            match write {
+                Write::Replace => (0..width).for_each(|column| place[column] = value(column)),
+                Write::Add => (0..width).for_each(|column| place[column] += value(column)),
             }
         }
     }
@@ -118,15 +145,7 @@ impl<F: Float> Gradients<'_, F> {
         match self.place(var) {
             None => {}
             Some((place, Write::Replace)) => sum_rows(matrix, place),
-            Some((place, Write::Add)) => {
-                let width = place.len();
-                for (column, sum) in place.iter_mut().enumerate() {
-                    let values = matrix.iter().skip(column).step_by(width).copied();
-                    *sum += values
-                        .reduce(|total, value| total + value)
-                        .unwrap_or(F::ZERO);
-                }
-            }
+            Some((place, Write::Add)) => add_sum_of_rows(matrix, place),
         }
     }
 

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use super::Shape;
 use super::shape::MOST;
+use crate::math::Float;
 
 /// Places of a tensor's values, visited row-major over a shape of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,10 +100,64 @@ impl View {
         self.each_pair(self, |i, place, _| visit(i, place));
     }
 
+    /// Copies the values to their numbers.
+    pub(super) fn gather<F: Copy>(&self, values: &[F], out: &mut [F]) {
+        let (length, stride) = self.inner();
+        self.each_run(self, |start, place, _| {
+            let out = &mut out[start..start + length];
+            match stride {
+                1 => out.copy_from_slice(&values[place..place + length]),
+                _ => {
+                    for (j, out) in out.iter_mut().enumerate() {
+                        *out = values[place + j * stride];
+                    }
+                }
+            }
+        });
+    }
+
+    /// Adds to the values what is at their numbers.
+    pub(super) fn scatter<F: Float>(&self, values: &mut [F], added: &[F]) {
+        let (length, stride) = self.inner();
+        self.each_run(self, |start, place, _| {
+            let added = &added[start..start + length];
+            match stride {
+                1 => {
+                    for (value, added) in values[place..place + length].iter_mut().zip(added) {
+                        *value += *added;
+                    }
+                }
+                _ => {
+                    for (j, added) in added.iter().enumerate() {
+                        values[place + j * stride] += *added;
+                    }
+                }
+            }
+        });
+    }
+
     /// Calls `visit` with every number of a value, ascending, and its places in both views, which
     /// have one shape.
     #[inline]
     pub(super) fn each_pair(&self, other: &Self, mut visit: impl FnMut(usize, usize, usize)) {
+        let ((length, one), (_, two)) = (self.inner(), other.inner());
+        self.each_run(other, |start, first, second| {
+            for j in 0..length {
+                visit(start + j, first + j * one, second + j * two);
+            }
+        });
+    }
+
+    /// Values in the last dimension, and the distance of their places.
+    pub(super) fn inner(&self) -> (usize, usize) {
+        let last = self.shape.dimensions().len().checked_sub(1);
+        last.map_or((1, 0), |last| (self.shape.width(), self.strides[last]))
+    }
+
+    /// Calls `visit` with the number of the first value of every run along the last dimension, and
+    /// its places in both views, which have one shape.
+    #[inline]
+    fn each_run(&self, other: &Self, mut visit: impl FnMut(usize, usize, usize)) {
         debug_assert_eq!(self.shape, other.shape, "two views of one shape");
         if self.shape.is_empty() {
             return;
@@ -115,13 +170,7 @@ impl View {
         let mut index = [0; MOST];
         let mut done = 0;
         loop {
-            for j in 0..*inner {
-                let places = (
-                    first + j * self.strides[last],
-                    second + j * other.strides[last],
-                );
-                visit(done + j, places.0, places.1);
-            }
+            visit(done, first, second);
             done += inner;
             let mut axis = last;
             loop {

@@ -25,8 +25,14 @@ pub fn sum<F: Float>(values: &[F]) -> F {
 /// [`sum`] of values that are computed as they are added: the same lanes, the same bits.
 pub fn sum_of<F: Float>(count: usize, value: impl Fn(usize) -> F) -> F {
     let mut lanes = [F::ZERO; LANES];
-    for i in 0..count {
-        lanes[i % LANES] += value(i);
+    let whole = count - count % LANES;
+    for start in (0..whole).step_by(LANES) {
+        for (lane, sum) in lanes.iter_mut().enumerate() {
+            *sum += value(start + lane);
+        }
+    }
+    for (lane, sum) in lanes[..count - whole].iter_mut().enumerate() {
+        *sum += value(whole + lane);
     }
     lanes.into_iter().fold(F::ZERO, |total, lane| total + lane)
 }

@@ -15,7 +15,9 @@ pub fn activate<F: Float>(tape: &mut Tape<F>, x: Var, activation: Activation) ->
         },
         move |up, gradients| {
             let output = up.output();
-            gradients.add(x, |i| activation.slope(output[i], up.gradient[i]));
+            gradients.add_each(x, [output, up.gradient], |[output, above]| {
+                activation.slope(output, above)
+            });
         },
     )
 }

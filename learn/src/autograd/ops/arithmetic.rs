@@ -51,9 +51,13 @@ pub fn scale<F: Float>(tape: &mut Tape<F>, x: Var, factor: F) -> Var {
         &[x],
         |values, out| {
             let x = values.slice(x);
-            (0..out.len()).for_each(|i| out[i] = x[i] * factor);
+            for (out, x) in out.iter_mut().zip(x) {
+                *out = *x * factor;
+            }
         },
-        move |up, gradients| gradients.add(x, |i| up.gradient[i] * factor),
+        move |up, gradients| {
+            gradients.add_each(x, [up.gradient], |[above]| above * factor);
+        },
     )
 }
 
@@ -75,14 +79,20 @@ fn binary<F: Float>(
             &[x, y],
             |values, out| {
                 let (x, y) = (values.slice(x), values.slice(y));
-                (0..out.len()).for_each(|i| out[i] = value(x[i], y[i]));
+                for ((out, x), y) in out.iter_mut().zip(x).zip(y) {
+                    *out = value(*x, *y);
+                }
             },
             move |up, gradients| {
                 let (left, right) = (up.values.slice(x), up.values.slice(y));
-                gradients.add(x, |i| pull_x(up.gradient[i], left[i], right[i]));
-                gradients.add(y, |i| pull_y(up.gradient[i], left[i], right[i]));
+                let all = [up.gradient, left, right];
+                gradients.add_each(x, all, |[above, x, y]| pull_x(above, x, y));
+                gradients.add_each(y, all, |[above, x, y]| pull_y(above, x, y));
             },
         );
+    }
+    if shape == left && left.dimensions().ends_with(right.dimensions()) {
+        return with_each_row(tape, x, y, value, pull_x, pull_y);
     }
     let (first, second) = (
         View::of(left).repeated(shape),
@@ -109,4 +119,79 @@ fn binary<F: Float>(
             });
         },
     )
+}
+
+/// [`binary`] for a y that is repeated as a whole: the same bits, in runs.
+fn with_each_row<F: Float>(
+    tape: &mut Tape<F>,
+    x: Var,
+    y: Var,
+    value: impl Fn(F, F) -> F,
+    pull_x: impl Fn(F, F, F) -> F + Send + 'static,
+    pull_y: impl Fn(F, F, F) -> F + Send + 'static,
+) -> Var {
+    let width = tape.shape(y).len().max(1);
+    tape.record(
+        tape.shape(x),
+        &[x, y],
+        |values, out| {
+            let (x, y) = (values.slice(x), values.slice(y));
+            for (out, x) in out.chunks_exact_mut(width).zip(x.chunks_exact(width)) {
+                for ((out, x), y) in out.iter_mut().zip(x).zip(y) {
+                    *out = value(*x, *y);
+                }
+            }
+        },
+        move |up, gradients| {
+            let (left, right) = (up.values.slice(x), up.values.slice(y));
+            let rows = || {
+                up.gradient
+                    .chunks_exact(width)
+                    .zip(left.chunks_exact(width))
+            };
+            gradients.scatter(x, |place| {
+                for (place, (above, x)) in place.chunks_exact_mut(width).zip(rows()) {
+                    for (i, place) in place.iter_mut().enumerate() {
+                        *place += pull_x(above[i], x[i], right[i]);
+                    }
+                }
+            });
+            gradients.scatter(y, |place| {
+                for (above, x) in rows() {
+                    for (i, place) in place.iter_mut().enumerate() {
+                        *place += pull_y(above[i], x[i], right[i]);
+                    }
+                }
+            });
+        },
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::autograd::{Tensor, make_vjp};
+
+    #[test]
+    fn rows_have_the_bits_of_values_that_are_repeated_one_by_one() {
+        let values = |count: u8, part: f32| {
+            let value = |i: u8| (f32::from(i) - 4.0) * part;
+            (0..count).map(value).collect::<Vec<_>>()
+        };
+        let x = Tensor::new(&[2, 2, 5], values(20, 0.3));
+        let above = values(20, -0.7);
+        let found = [vec![5], vec![1, 5]].map(|sizes| {
+            let y = Tensor::new(&sizes, values(5, 0.11));
+            let function = |tape: &mut Tape<f32>, v: &[Var]| {
+                let sum = add(tape, v[0], v[1]);
+                let product = mul(tape, sum, v[1]);
+                maximum(tape, product, v[1])
+            };
+            let mut vjp = make_vjp(function, &[x.clone(), y]);
+            let bits = |t: &Tensor<f32>| t.values().iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+            let gradients: Vec<_> = vjp.pull(&above).iter().map(bits).collect();
+            (bits(&vjp.value()), gradients)
+        });
+        assert_eq!(found[0], found[1]);
+    }
 }

@@ -25,7 +25,7 @@ pub fn reshape<F: Float>(tape: &mut Tape<F>, x: Var, dimensions: &[usize]) -> Va
         to,
         &[x],
         |values, out| out.copy_from_slice(values.slice(x)),
-        move |up, gradients| gradients.add(x, |i| up.gradient[i]),
+        move |up, gradients| gradients.add_each(x, [up.gradient], |[above]| above),
     )
 }
 
@@ -101,11 +101,10 @@ fn walk<F: Float>(tape: &mut Tape<F>, x: Var, view: View) -> Var {
         view.shape(),
         &[x],
         |values, out| {
-            let x = values.slice(x);
-            view.each(|i, place| out[i] = x[place]);
+            view.gather(values.slice(x), out);
         },
         move |up, gradients| {
-            gradients.scatter(x, |to| view.each(|i, place| to[place] += up.gradient[i]));
+            gradients.scatter(x, |to| view.scatter(to, up.gradient));
         },
     )
 }

@@ -54,6 +54,7 @@ pub fn attention<F: Float>(tape: &mut Tape<F>, q: Var, k: Var, v: Var, mask: Mas
                 multiply(above(b), v, scores, Write::Replace);
                 let p = p[b * queries * keys..].chunks_exact(keys);
                 for (row, p) in scores.chunks_exact_mut(keys).zip(p) {
+                    let (row, p) = (&mut row[..keys], &p[..keys]);
                     let total = math::sum_of(keys, |i| row[i] * p[i]);
                     for (score, p) in row.iter_mut().zip(p) {
                         *score = *p * (*score - total) * factor;

@@ -3,8 +3,8 @@
 //! Images are [count, height, width, channels]: what a window covers are runs of channels, and the
 //! product's rows are the pixels of the output, in order. `transpose` turns other layouts.
 
+use super::dense::dense_of_shape;
 use super::window::{Sweep, Window};
-use super::{dense, reshape};
 use crate::autograd::{Shape, Tape, Var};
 use crate::math::Float;
 
@@ -35,14 +35,9 @@ pub fn conv2d<F: Float>(
     assert_eq!(channels, sweep.channels, "a weight per channel");
     let covered = height * width * channels;
     let columns = columns(tape, x, sweep, covered);
-    let matrix = reshape(tape, w, &[covered, outputs]);
-    let product = dense(tape, columns, matrix, b);
-    let [rows, columns] = sweep.output;
-    reshape(
-        tape,
-        product,
-        &[images.dimensions()[0], rows, columns, outputs],
-    )
+    let [rows, across] = sweep.output;
+    let shape = Shape::new(&[images.dimensions()[0], rows, across, outputs]);
+    dense_of_shape(tape, shape, columns, w, b)
 }
 
 /// What the window covers, a row for each of its positions.
@@ -55,10 +50,11 @@ fn columns<F: Float>(tape: &mut Tape<F>, x: Var, sweep: Sweep, covered: usize) -
             let x = values.slice(x);
             sweep.each(|number, at| {
                 let row = &mut out[number * covered..(number + 1) * covered];
-                sweep.pixels(at, |place, pixel| {
-                    let to = &mut row[place * channels..(place + 1) * channels];
-                    match pixel {
-                        Some(from) => to.copy_from_slice(&x[from..from + channels]),
+                sweep.runs(at, |run| {
+                    let (start, length) = (run.place * channels, run.length * channels);
+                    let to = &mut row[start..start + length];
+                    match run.pixel {
+                        Some(from) => to.copy_from_slice(&x[from..from + length]),
                         None => to.fill(F::ZERO),
                     }
                 });
@@ -68,10 +64,11 @@ fn columns<F: Float>(tape: &mut Tape<F>, x: Var, sweep: Sweep, covered: usize) -
             gradients.scatter(x, |to| {
                 sweep.each(|number, at| {
                     let row = &up.gradient[number * covered..(number + 1) * covered];
-                    sweep.pixels(at, |place, pixel| {
-                        let Some(pixel) = pixel else { return };
-                        let from = &row[place * channels..(place + 1) * channels];
-                        for (to, from) in to[pixel..pixel + channels].iter_mut().zip(from) {
+                    sweep.runs(at, |run| {
+                        let Some(pixel) = run.pixel else { return };
+                        let (start, length) = (run.place * channels, run.length * channels);
+                        let from = &row[start..start + length];
+                        for (to, from) in to[pixel..pixel + length].iter_mut().zip(from) {
                             *to += *from;
                         }
                     });

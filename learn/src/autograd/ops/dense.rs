@@ -15,6 +15,18 @@ pub fn dense<F: Float>(tape: &mut Tape<F>, x: Var, w: Var, b: Option<Var>) -> Va
         "a weight's rows are the layer's inputs"
     );
     let shape = Shape::new(&[left.rows(), right.width()]);
+    dense_of_shape(tape, shape, x, w, b)
+}
+
+/// [`dense`] on matrices over the last dimension, whatever dimensions are before it: its output has
+/// those of `shape`.
+pub(super) fn dense_of_shape<F: Float>(
+    tape: &mut Tape<F>,
+    shape: Shape,
+    x: Var,
+    w: Var,
+    b: Option<Var>,
+) -> Var {
     let inputs = [x, w, b.unwrap_or(w)];
     tape.record(
         shape,

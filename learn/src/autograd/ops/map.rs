@@ -35,7 +35,9 @@ pub fn map<F: Float>(
         },
         move |up, gradients| {
             let (input, output) = (up.values.slice(x), up.output());
-            gradients.add(x, |i| up.gradient[i] * slope(input[i], output[i]));
+            gradients.add_each(x, [up.gradient, input, output], |[above, x, y]| {
+                above * slope(x, y)
+            });
         },
     )
 }

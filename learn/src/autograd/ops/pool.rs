@@ -37,23 +37,23 @@ pub fn max_pool2d<F: Float>(tape: &mut Tape<F>, x: Var, window: Window) -> Var {
         },
         move |up, gradients| {
             let (x_values, output) = (up.values.slice(x), up.output());
+            // Channels whose gradient was given away.
+            let mut given = gradients.take_scratch(channels);
             gradients.scatter(x, |to| {
                 sweep.each(|number, at| {
-                    for channel in 0..channels {
-                        let i = number * channels + channel;
-                        let mut given = false;
-                        sweep.pixels(at, |_, pixel| {
-                            let Some(place) = pixel.map(|pixel| pixel + channel) else {
-                                return;
-                            };
-                            if !given && x_values[place] == output[i] {
-                                to[place] += up.gradient[i];
-                                given = true;
-                            }
-                        });
-                    }
+                    let own = number * channels..(number + 1) * channels;
+                    let (highest, above) = (&output[own.clone()], &up.gradient[own]);
+                    given.fill(F::ZERO);
+                    sweep.pixels(at, |_, pixel| {
+                        let Some(pixel) = pixel else { return };
+                        let pixel = pixel..pixel + channels;
+                        let values = &x_values[pixel.clone()];
+                        let sums = &mut to[pixel];
+                        give(highest, above, values, sums, &mut given);
+                    });
                 });
             });
+            gradients.keep_scratch(given);
         },
     )
 }
@@ -108,12 +108,23 @@ fn plan<F: Float>(tape: &Tape<F>, x: Var, window: Window) -> (Sweep, Shape) {
     (sweep, shape)
 }
 
+/// Adds the gradient of each channel to a pixel that has the highest value, if none before had.
+fn give<F: Float>(highest: &[F], above: &[F], values: &[F], sums: &mut [F], given: &mut [F]) {
+    let channels = given.len();
+    let (highest, above) = (&highest[..channels], &above[..channels]);
+    let (values, sums) = (&values[..channels], &mut sums[..channels]);
+    for i in 0..channels {
+        let takes = values[i] == highest[i] && given[i] == F::ZERO;
+        sums[i] = if takes { sums[i] + above[i] } else { sums[i] };
+        given[i] = if takes { F::ONE } else { given[i] };
+    }
+}
+
 /// Replaces values by larger ones. A NaN stays, or takes its place, so that it is found.
 #[expect(clippy::eq_op, reason = "the generic test for NaN")]
 fn raise<F: Float>(out: &mut [F], pixel: &[F]) {
     for (out, value) in out.iter_mut().zip(pixel) {
-        if *value > *out || *value != *value {
-            *out = *value;
-        }
+        let rises = *value > *out || *value != *value;
+        *out = if rises { *value } else { *out };
     }
 }

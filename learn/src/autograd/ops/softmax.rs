@@ -19,12 +19,10 @@ pub fn softmax<F: Float>(tape: &mut Tape<F>, x: Var) -> Var {
         move |up, gradients| {
             let output = up.output();
             gradients.add_by_row(x, width.max(1), |row| {
-                let start = row * width;
-                let total = math::sum_of(width, |i| up.gradient[start + i] * output[start + i]);
-                move |column| {
-                    let i = start + column;
-                    output[i] * (up.gradient[i] - total)
-                }
+                let row = row * width..(row + 1) * width;
+                let (above, output) = (&up.gradient[row.clone()], &output[row]);
+                let total = math::sum_of(width, |i| above[i] * output[i]);
+                move |i| output[i] * (above[i] - total)
             });
         },
     )
@@ -44,12 +42,10 @@ pub fn log_softmax<F: Float>(tape: &mut Tape<F>, x: Var) -> Var {
         move |up, gradients| {
             let output = up.output();
             gradients.add_by_row(x, width, |row| {
-                let start = row * width;
-                let total = math::sum(&up.gradient[start..start + width]);
-                move |column| {
-                    let i = start + column;
-                    up.gradient[i] - math::exp(output[i]) * total
-                }
+                let row = row * width..(row + 1) * width;
+                let (above, output) = (&up.gradient[row.clone()], &output[row]);
+                let total = math::sum(above);
+                move |i| above[i] - math::exp(output[i]) * total
             });
         },
     )

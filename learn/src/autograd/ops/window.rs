@@ -1,5 +1,7 @@
 //! A window that is moved over images: its size, its steps, and the border around the image.
 
+use std::ops::Range;
+
 /// Height and width of a window, how far it moves, and how many zeros (for the largest value:
 /// nothing) lie around the image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +91,41 @@ impl Sweep {
         }
     }
 
+    /// Calls `visit` for the window's places at a position in runs of neighbours, row-major.
+    #[inline]
+    pub(super) fn runs(&self, at: Position, mut visit: impl FnMut(Run)) {
+        let [height, width] = self.image;
+        let [above, before, ..] = self.window.padding;
+        let [rows, columns] = self.window.size;
+        // The window's columns within the image.
+        let first = before.saturating_sub(at.left).min(columns);
+        let end = (width + before)
+            .saturating_sub(at.left)
+            .clamp(first, columns);
+        for row in 0..rows {
+            let place = row * columns;
+            let mut run = |columns: Range<usize>, pixel| {
+                if !columns.is_empty() {
+                    visit(Run {
+                        place: place + columns.start,
+                        length: columns.len(),
+                        pixel,
+                    });
+                }
+            };
+            match (at.top + row).checked_sub(above).filter(|y| *y < height) {
+                Some(y) if first < end => {
+                    let x = at.left + first - before;
+                    let pixel = ((at.image * height + y) * width + x) * self.channels;
+                    run(0..first, None);
+                    run(first..end, Some(pixel));
+                    run(end..columns, None);
+                }
+                Some(_) | None => run(0..columns, None),
+            }
+        }
+    }
+
     /// Calls `visit` for every place of the window at a position, row-major: its number, and the
     /// first channel of the pixel that is there, or `None` on the border.
     #[inline]
@@ -109,10 +146,55 @@ impl Sweep {
     }
 }
 
+/// Pixels side by side in one row of a window.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Run {
+    /// Number of the first place in the window.
+    pub(super) place: usize,
+    /// How many.
+    pub(super) length: usize,
+    /// The first channel of the first pixel; `None` on the border.
+    pub(super) pixel: Option<usize>,
+}
+
 /// Where a window is: image, and its corner within the bordered image.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Position {
     image: usize,
     top: usize,
     left: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_the_pixels_in_order() {
+        let mut borders = 0;
+        for (size, stride, padding) in [
+            ([2, 3], [1, 2], [0, 0, 0, 0]),
+            ([3, 2], [2, 1], [1, 2, 0, 3]),
+            ([4, 6], [1, 1], [2, 5, 3, 1]),
+        ] {
+            let window = Window {
+                size,
+                stride,
+                padding,
+            };
+            let sweep = Sweep::new(window, &[2, 4, 5, 3]);
+            sweep.each(|_, at| {
+                let (mut single, mut together) = (Vec::new(), Vec::new());
+                sweep.pixels(at, |place, pixel| single.push((place, pixel)));
+                sweep.runs(at, |run| {
+                    let pixels = (0..run.length)
+                        .map(|i| (run.place + i, run.pixel.map(|first| first + i * 3)));
+                    together.extend(pixels);
+                });
+                assert_eq!(together, single, "{window:?} at {at:?}");
+                borders += single.iter().filter(|(_, pixel)| pixel.is_none()).count();
+            });
+        }
+        assert!(borders > 0, "some windows lie on the border");
+    }
 }
