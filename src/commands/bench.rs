@@ -1,6 +1,7 @@
 //! `resilin bench`: what elasticity costs on this machine, measured with real processes and links.
 
 mod bystander;
+mod compute;
 mod coordinator;
 mod detection;
 mod exchange;
@@ -8,6 +9,7 @@ mod flood;
 mod join;
 mod lab;
 mod memory;
+mod outside;
 mod recovery;
 mod step;
 mod storm;
@@ -31,6 +33,8 @@ enum What {
     /// Contributions of 16 MiB through a link, against a bare copy through a socket; then a reader
     /// that takes nothing for 5 s
     Exchange,
+    /// Gradient steps on one thread, beside another program that makes the same
+    Compute(compute::Compute),
     /// Samples a second of one worker against the serial reference, and of two against one
     Step(step::Step),
     /// From the loss of one of four workers to the next committed step
@@ -53,6 +57,7 @@ impl Bench {
     pub(crate) fn run(&self, registry: &Registry) -> Result<(), Exit> {
         match &self.what {
             What::Exchange => exchange::run(self.json),
+            What::Compute(compute) => compute.run(registry, self.json),
             What::Step(step) => step.run(registry, self.json),
             What::Recovery(recovery) => recovery.run(self.json),
             What::Detection(detection) => detection.run(self.json),

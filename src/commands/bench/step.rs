@@ -15,6 +15,7 @@ use resilin_learn::task::Task;
 use serde::Serialize;
 
 use super::lab::Lab;
+use super::outside::Outside;
 use crate::figures::median;
 use crate::print;
 
@@ -53,6 +54,9 @@ pub(super) struct Step {
     /// Rounds of reference, one worker and two workers, after one that is not counted
     #[arg(long, value_name = "N", default_value = "11")]
     rounds: NonZeroU32,
+    /// Measure in turn with this program, such as "python bench/outside/ddp.py"
+    #[arg(long, value_name = "COMMAND")]
+    outside: Option<String>,
 }
 
 /// Samples a second in one round.
@@ -61,6 +65,8 @@ struct Round {
     reference: f64,
     one_worker: f64,
     two_workers: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    outside: Option<f64>,
 }
 
 #[derive(Debug, Serialize)]
@@ -68,6 +74,8 @@ struct Summary {
     rounds: Vec<Round>,
     one_of_reference: f64,
     two_of_one: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    two_of_outside: Option<f64>,
 }
 
 impl Step {
@@ -83,21 +91,31 @@ impl Step {
                 "MLP 784-512-256-10, batch {BATCH}, 8 partitions, momentum; samples/s"
             ));
         }
+        let outside = self.outside.as_deref().map(Outside::start);
+        let mut outside = outside.transpose()?;
+        if let (Some(outside), false) = (&outside, json) {
+            print::progress(&format!("beside {}", outside.about));
+        }
         let mut rounds = Vec::new();
         for number in 0..=self.rounds.get() {
             let round = Round {
                 reference: reference(&task)?,
                 one_worker: workers(&lab, 1)?,
                 two_workers: workers(&lab, 2)?,
+                outside: outside.as_mut().map(others).transpose()?,
             };
             // The first round meets fresh memory and cold files.
             if number > 0 {
                 rounds.push(round);
             }
             if !json {
+                let outside = round.outside.map(|rate| format!("  outside {rate:7.0}"));
                 print::progress(&format!(
-                    "round {number:2}  reference {:7.0}  one worker {:7.0}  two workers {:7.0}",
-                    round.reference, round.one_worker, round.two_workers
+                    "round {number:2}  reference {:7.0}  one worker {:7.0}  two workers {:7.0}{}",
+                    round.reference,
+                    round.one_worker,
+                    round.two_workers,
+                    outside.unwrap_or_default()
                 ));
             }
         }
@@ -109,11 +127,17 @@ fn report(rounds: Vec<Round>, json: bool) -> Result<(), Exit> {
     let ratios = |ratio: fn(&Round) -> f64| median(&rounds.iter().map(ratio).collect::<Vec<_>>());
     let one_of_reference = ratios(|round| round.one_worker / round.reference);
     let two_of_one = ratios(|round| round.two_workers / round.one_worker);
+    let of_outside: Option<Vec<f64>> = rounds
+        .iter()
+        .map(|round| round.outside.map(|outside| round.two_workers / outside))
+        .collect();
+    let two_of_outside = of_outside.map(|ratios| median(&ratios));
     if json {
         return print::json(&Summary {
             rounds,
             one_of_reference,
             two_of_one,
+            two_of_outside,
         });
     }
     print::progress(&format!("medians of {} ratios:", rounds.len()));
@@ -121,7 +145,17 @@ fn report(rounds: Vec<Round>, json: bool) -> Result<(), Exit> {
         "  one worker over the reference  {one_of_reference:.3}"
     ));
     print::progress(&format!("  two workers over one           {two_of_one:.3}"));
+    if let Some(ratio) = two_of_outside {
+        print::progress(&format!("  two workers over the outside   {ratio:.3}"));
+    }
     Ok(())
+}
+
+/// As many steps of the other program as of a measured run.
+fn others(outside: &mut Outside) -> Result<f64, Exit> {
+    let steps = u32::try_from(STEPS - SETTLE).expect("a run is short");
+    let took = outside.steps("mlp-512", steps)?;
+    Ok((u64::from(steps) * BATCH) as f64 / took.wall_s)
 }
 
 /// The serial reference in this process.
