@@ -8,6 +8,7 @@ use resilin_actors::Exit;
 use resilin_core::Step;
 use resilin_learn::kernel::Evaluator;
 use resilin_learn::optimizer::Update;
+use resilin_learn::schedule::Memory;
 use resilin_learn::task::Task;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -68,7 +69,7 @@ impl Engine {
                 .apply(weight, &self.weights, sums, range.clone());
             rule.optimizer.apply(Update {
                 step,
-                learning_rate: rule.rate.lr(step),
+                learning_rate: rule.rate.lr(step, &Memory::default()),
                 scale: 1.0,
                 range,
                 weights: &self.weights,
