@@ -13,6 +13,7 @@
 
 mod error;
 mod header;
+mod sparse;
 #[cfg(test)]
 mod tests;
 
@@ -23,6 +24,7 @@ use serde::{Deserialize, Serialize};
 
 pub use error::FrameError;
 pub use header::{DataHeader, Encoding, Kind};
+pub use sparse::{PIECE_VALUES, decode_sparse, encode_sparse};
 
 /// First bytes of every frame.
 pub const MAGIC: [u8; 4] = *b"RSLN";

@@ -7,15 +7,12 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
-use resilin_core::frame::{DataHeader, MAX_PIECE_BYTES};
+use resilin_core::frame::{DataHeader, PIECE_VALUES};
 
 use super::pool::SharedValues;
 
 /// Most bytes of control frames that wait: four of the longest.
 pub(super) const MAX_URGENT_BYTES: usize = 16 << 20;
-
-/// Values in a full piece.
-const PIECE_VALUES: usize = MAX_PIECE_BYTES as usize / size_of::<f32>();
 
 /// A tensor to be sent. The link sets `sequence`, `offset` and `total` of the header.
 #[derive(Clone, Debug)]

@@ -22,6 +22,8 @@ pub struct LinkCounters {
     pub frames_out: u64,
     /// Bytes sent, heads included.
     pub bytes_out: u64,
+    /// Bytes that were not sent because pieces went as the rows that are not zero.
+    pub bytes_saved: u64,
     /// Bytes of tensors that wait for the peer.
     pub queued_bytes: u64,
     /// Most bytes of tensors that ever waited.
@@ -41,6 +43,7 @@ pub(super) struct Shared {
     bytes_in: AtomicU64,
     frames_out: AtomicU64,
     bytes_out: AtomicU64,
+    bytes_saved: AtomicU64,
     pub(super) checksum: Checksum,
     window: u32,
 }
@@ -71,6 +74,7 @@ impl Shared {
             bytes_in: AtomicU64::new(0),
             frames_out: AtomicU64::new(0),
             bytes_out: AtomicU64::new(0),
+            bytes_saved: AtomicU64::new(0),
             checksum,
             window,
         })
@@ -187,10 +191,15 @@ impl Shared {
 
     /// Ends the link; the first cause stays. What is queued is dropped at once.
     pub(super) fn end(&self, cause: LinkError) {
-        self.with(|state| {
-            state.end.get_or_insert(cause);
+        let first = self.with(|state| {
             state.outbox.clear();
+            let first = state.end.is_none();
+            state.end.get_or_insert(cause);
+            first
         });
+        if first {
+            self.tell_saved();
+        }
         self.work.notify_one();
         self.space.notify_waiters();
         self.ended.notify_waiters();
@@ -218,6 +227,23 @@ impl Shared {
         self.bytes_out.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
+    pub(super) fn count_saved(&self, bytes: usize) {
+        self.bytes_saved.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Tells, at the end of a link, what travelled in fewer bytes than it has.
+    fn tell_saved(&self) {
+        let saved = self.bytes_saved.load(Ordering::Relaxed);
+        let sent = self.bytes_out.load(Ordering::Relaxed);
+        if saved > 0 {
+            tracing::info!(
+                sent_bytes = sent,
+                saved_bytes = saved,
+                "gradients went as the rows that are not zero"
+            );
+        }
+    }
+
     pub(super) fn counters(&self) -> LinkCounters {
         let (queued, queued_max, superseded) = self.with(|state| {
             let outbox = &state.outbox;
@@ -232,6 +258,7 @@ impl Shared {
             bytes_in: self.bytes_in.load(Ordering::Relaxed),
             frames_out: self.frames_out.load(Ordering::Relaxed),
             bytes_out: self.bytes_out.load(Ordering::Relaxed),
+            bytes_saved: self.bytes_saved.load(Ordering::Relaxed),
             queued_bytes: queued as u64,
             queued_bytes_max: queued_max as u64,
             superseded,

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use resilin_core::frame::{
-    self, Checksum, Credit, DataHeader, FrameError, FrameKind, PRELUDE_BYTES, Prelude,
+    self, Checksum, Credit, DataHeader, Encoding, FrameError, FrameKind, Kind, PRELUDE_BYTES,
+    Prelude,
 };
 use tokio::io::{
     AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader, ReadBuf,
@@ -114,10 +115,10 @@ pub(super) async fn write_until_end(mut sink: Sink, shared: Arc<Shared>) {
 }
 
 async fn write_all(sink: &mut Sink, shared: &Shared) -> LinkError {
-    let mut head = Vec::new();
+    let mut scratch = Scratch::default();
     loop {
         let result = match shared.next_work().await {
-            Ok(work) => write_one(sink, shared, work, &mut head).await,
+            Ok(work) => write_one(sink, shared, work, &mut scratch).await,
             Err(end) => Err(end),
         };
         if let Err(cause) = result {
@@ -126,11 +127,19 @@ async fn write_all(sink: &mut Sink, shared: &Shared) -> LinkError {
     }
 }
 
+/// Memory of the writing task.
+#[derive(Default)]
+struct Scratch {
+    head: Vec<u8>,
+    /// A sparse piece.
+    runs: Vec<u8>,
+}
+
 async fn write_one(
     sink: &mut Sink,
     shared: &Shared,
     work: Work,
-    head: &mut Vec<u8>,
+    Scratch { head, runs }: &mut Scratch,
 ) -> Result<(), LinkError> {
     match work {
         Work::Control(frame) => {
@@ -141,6 +150,19 @@ async fn write_one(
             let frame = frame::credit_frame(Credit { bytes });
             write_both(sink, &frame, &[]).await?;
             shared.count_out(frame.len());
+        }
+        // Sums for a slice may be those of a table of which a few rows were touched.
+        Work::Piece(piece)
+            if piece.header.kind == Kind::Gradient && frame::encode_sparse(&piece.values, runs) =>
+        {
+            let header = DataHeader {
+                encoding: Encoding::SparseRows,
+                ..piece.header
+            };
+            frame::data_head(&header, runs, shared.checksum, head)?;
+            write_both(sink, head, runs).await?;
+            shared.count_out(head.len() + runs.len());
+            shared.count_saved(size_of_val(&*piece.values) - runs.len());
         }
         Work::Piece(piece) => {
             let payload = bytemuck::cast_slice(&piece.values);
@@ -233,7 +255,12 @@ impl Reader {
             return Err(FrameError::Flags(u8::from(prelude.checksum == Checksum::On)).into());
         }
         let values = header.check(prelude.payload as usize)?;
-        self.shared.arrived(prelude.payload.into())?;
+        // Credit is for the memory that values take here, however they travel.
+        self.shared.arrived(values as u64 * 4)?;
+        match header.encoding {
+            Encoding::SparseRows => return self.sparse_piece(prelude, header, values).await,
+            Encoding::F32 | Encoding::Bf16 | Encoding::Int8 | Encoding::TopK => {}
+        }
         let superseded = self.assembly.begin(header, values)?;
         self.shared.consumed(superseded);
         let mut hasher = match prelude.checksum {
@@ -265,6 +292,36 @@ impl Reader {
             filled += read;
         }
         prelude.check_payload(hasher.map_or(0, crc32fast::Hasher::finalize))?;
+        self.piece_is_here(values).await
+    }
+
+    /// A piece of `values` values as runs; whoever takes the tensor does not see that it was sparse.
+    async fn sparse_piece(
+        &mut self,
+        prelude: &Prelude,
+        header: DataHeader,
+        values: usize,
+    ) -> Result<(), LinkError> {
+        let mut runs = vec![0; prelude.payload as usize];
+        self.source.read_exact(&mut runs).await?;
+        prelude.check_payload(match prelude.checksum {
+            Checksum::On => frame::crc(&runs),
+            Checksum::Off => 0,
+        })?;
+        let header = DataHeader {
+            encoding: Encoding::F32,
+            ..header
+        };
+        let superseded = self.assembly.begin(header, values)?;
+        self.shared.consumed(superseded);
+        let decoded = self
+            .assembly
+            .fill(values, |piece| frame::decode_sparse(&runs, piece));
+        decoded.transpose()?;
+        self.piece_is_here(values).await
+    }
+
+    async fn piece_is_here(&mut self, values: usize) -> Result<(), LinkError> {
         let (released, complete) = self.assembly.end(values);
         self.shared.consumed(released);
         match complete {

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use super::FrameError;
+use super::{FrameError, PIECE_VALUES};
 use crate::id::{Incarnation, MapNumber, RunId, Step, Timeline, View};
 use crate::tree::Node;
 
@@ -38,7 +38,7 @@ pub enum Encoding {
     Int8,
     /// Indices and values of the largest entries.
     TopK,
-    /// Whole rows of a tensor that is mostly zero.
+    /// Runs of values of a piece that is mostly zero, such as the rows of a table that a step touched.
     SparseRows,
 }
 
@@ -84,12 +84,13 @@ pub struct DataHeader {
 
 impl DataHeader {
     /// Checks the header against the length of its payload in bytes and returns the number of
-    /// values in the piece. Only f32 is defined so far.
+    /// values in the piece. f32 and sparse rows are defined so far.
     pub fn check(&self, payload: usize) -> Result<usize, FrameError> {
         let fault = |text: String| Err(FrameError::Data(text));
         match self.encoding {
             Encoding::F32 => {}
-            Encoding::Bf16 | Encoding::Int8 | Encoding::TopK | Encoding::SparseRows => {
+            Encoding::SparseRows => return self.check_sparse(payload),
+            Encoding::Bf16 | Encoding::Int8 | Encoding::TopK => {
                 return fault(format!("encoding {:?} is not supported", self.encoding));
             }
         }
@@ -107,6 +108,18 @@ impl DataHeader {
                 self.offset, self.total
             )),
         }
+    }
+
+    /// A sparse piece has as many values as any other in its place, and fewer bytes.
+    fn check_sparse(&self, payload: usize) -> Result<usize, FrameError> {
+        let left = self.total.saturating_sub(self.offset);
+        let values = left.min(PIECE_VALUES as u64) as usize;
+        if values == 0 || payload > values * 4 {
+            return Err(FrameError::Data(format!(
+                "{payload} bytes for the {values} values of a sparse piece"
+            )));
+        }
+        Ok(values)
     }
 
     /// Whether this piece belongs to the same tensor of a link as `other`.

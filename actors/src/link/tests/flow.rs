@@ -217,6 +217,39 @@ async fn both_ends_learn_of_a_close() {
 }
 
 #[tokio::test]
+async fn touched_rows_of_a_gradient_arrive_as_the_whole_in_fewer_bytes() {
+    for checksum in [Checksum::On, Checksum::Off] {
+        let side = || LinkOptions {
+            checksum,
+            ..options()
+        };
+        let (there, mut here) = pair(side(), side()).await;
+        let length = 5 * MIB / 8 + 3;
+        let mut values = vec![0.0_f32; length];
+        // Over the border of two pieces too.
+        for start in [0, MIB / 4 - 5, length - 10] {
+            values[start..start + 10].copy_from_slice(&awkward(10));
+        }
+        values[77] = -0.0;
+        there.sender().try_send(&tensor(1, values.clone())).unwrap();
+        let (header, arrived) = next_tensor(&mut here).await;
+        assert_eq!(header.encoding, Encoding::F32);
+        assert_eq!(bits(&arrived), bits(&values));
+        // Weights are never looked at.
+        let mut weights = tensor(2, values.clone());
+        weights.header.kind = Kind::Weights;
+        there.sender().try_send(&weights).unwrap();
+        assert_eq!(bits(&next_tensor(&mut here).await.1), bits(&values));
+        soon(there.sender().flush()).await.unwrap();
+        let (out, into) = (there.sender().counters(), here.sender().counters());
+        let whole = 4 * length as u64;
+        assert_eq!(out.bytes_out, into.bytes_in);
+        assert!(out.bytes_saved > whole - 300, "{out:?}");
+        assert!((whole..whole + 3000).contains(&out.bytes_out), "{out:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_link_counts_what_it_carries() {
     let (there, mut here) = pair(options(), options()).await;
     there.sender().send_control(&"one").unwrap();

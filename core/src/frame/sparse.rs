@@ -1,0 +1,161 @@
+//! A piece that is mostly zero in fewer bytes: the gradient of a table of which a step touches a few
+//! rows.
+//!
+//! The payload is a sequence of runs: first value u32 | length u32 | values, little-endian. What lies
+//! between is +0.0, so the values that come out are those that went in, bit for bit; -0.0 is a value
+//! like any other. Sums are made of what came out and know nothing of it.
+
+use super::{FrameError, MAX_PIECE_BYTES};
+
+/// Values of a piece; only a tensor's last has fewer.
+pub const PIECE_VALUES: usize = MAX_PIECE_BYTES as usize / VALUE;
+
+const VALUE: usize = size_of::<f32>();
+
+/// Bytes before the values of a run.
+const RUN: usize = 8;
+
+/// Zeros that end a run: fewer cost no more inside of it.
+const GAP: usize = RUN / VALUE;
+
+/// Values that are looked at before all are.
+const SAMPLES: usize = 64;
+
+/// Writes the runs of `values` to `out` (cleared first), if they take at most half the bytes; else
+/// the contents of `out` are unspecified.
+#[must_use]
+pub fn encode_sparse(values: &[f32], out: &mut Vec<u8>) -> bool {
+    out.clear();
+    let step = (values.len() / SAMPLES).max(1);
+    let sample = values.iter().step_by(step);
+    let (looked, zeros) = sample.fold((0, 0), |(looked, zeros), value| {
+        (looked + 1, zeros + usize::from(value.to_bits() == 0))
+    });
+    if zeros * 2 < looked || values.is_empty() {
+        return false;
+    }
+    let most = size_of_val(values) / 2;
+    let mut rest = 0;
+    while let Some(skipped) = values[rest..].iter().position(|v| v.to_bits() != 0) {
+        let start = rest + skipped;
+        let end = end_of_run(values, start);
+        if out.len() + RUN + (end - start) * VALUE > most {
+            return false;
+        }
+        for number in [start, end - start] {
+            let number = u32::try_from(number).expect("a piece is shorter");
+            out.extend_from_slice(&number.to_le_bytes());
+        }
+        let bytes = values[start..end].iter().flat_map(|v| v.to_le_bytes());
+        out.extend(bytes);
+        rest = end;
+    }
+    true
+}
+
+/// The end of the run that begins at `start`: behind its last value that is not followed by fewer
+/// zeros than end it.
+fn end_of_run(values: &[f32], start: usize) -> usize {
+    let mut end = start;
+    for (place, value) in values.iter().enumerate().skip(start) {
+        if value.to_bits() != 0 {
+            end = place + 1;
+        } else if place + 1 - end >= GAP {
+            break;
+        }
+    }
+    end
+}
+
+/// Writes all values of a piece from its runs.
+///
+/// # Errors
+/// Runs that are cut off, overlap, come in another order or end beyond the piece.
+pub fn decode_sparse(payload: &[u8], values: &mut [f32]) -> Result<(), FrameError> {
+    let fault = |text: &str| FrameError::Data(format!("a run of a sparse piece {text}"));
+    values.fill(0.0);
+    let (mut rest, mut free) = (payload, 0);
+    while !rest.is_empty() {
+        let (head, after) = rest
+            .split_first_chunk::<RUN>()
+            .ok_or_else(|| fault("is cut off"))?;
+        let [a, b, c, d, e, f, g, h] = *head;
+        let start = u32::from_le_bytes([a, b, c, d]) as usize;
+        let length = u32::from_le_bytes([e, f, g, h]) as usize;
+        if start < free || length == 0 {
+            return Err(fault("is empty or lies before the one before it"));
+        }
+        let run = start
+            .checked_add(length)
+            .and_then(|end| values.get_mut(start..end))
+            .ok_or_else(|| fault("ends beyond the piece"))?;
+        let bytes = after
+            .get(..length * VALUE)
+            .ok_or_else(|| fault("is cut off"))?;
+        for (value, bytes) in run.iter_mut().zip(bytes.as_chunks::<VALUE>().0) {
+            *value = f32::from_le_bytes(*bytes);
+        }
+        (rest, free) = (&after[length * VALUE..], start + length);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bits(values: &[f32]) -> Vec<u32> {
+        values.iter().map(|value| value.to_bits()).collect()
+    }
+
+    fn there_and_back(values: &[f32]) -> Option<usize> {
+        let mut bytes = vec![7];
+        if !encode_sparse(values, &mut bytes) {
+            return None;
+        }
+        let mut back = vec![f32::NAN; values.len()];
+        decode_sparse(&bytes, &mut back).expect("its own runs");
+        assert_eq!(bits(&back), bits(values));
+        Some(bytes.len())
+    }
+
+    #[test]
+    fn what_comes_out_is_what_went_in_to_the_bit() {
+        let mut values = vec![0.0_f32; 300];
+        assert_eq!(there_and_back(&values), Some(0));
+        values[0] = -0.0;
+        values[100..108].copy_from_slice(&[1.5, 0.0, f32::NAN, -2.0, 0.0, 0.0, 3.0, f32::MIN]);
+        values[299] = f32::INFINITY;
+        // Two zeros end a run, one does not: 0, 100..104, 106..108, 299.
+        assert_eq!(there_and_back(&values), Some(4 * RUN + 8 * VALUE));
+        assert_eq!(there_and_back(&[]), None);
+        let dense: Vec<f32> = (1..300).map(|n| n as f32).collect();
+        assert_eq!(there_and_back(&dense), None);
+        let scattered: Vec<f32> = (0..300)
+            .map(|n| if n % 3 == 0 { 1.0 } else { 0.0 })
+            .collect();
+        assert_eq!(there_and_back(&scattered), None, "runs of one are no gain");
+    }
+
+    #[test]
+    fn runs_that_do_not_fit_are_refused() {
+        let run = |start: u32, length: u32, values: usize| {
+            let mut bytes = start.to_le_bytes().to_vec();
+            bytes.extend(length.to_le_bytes());
+            bytes.extend(std::iter::repeat_n(0x40, values * VALUE));
+            bytes
+        };
+        let refused = |bytes: &[u8]| decode_sparse(bytes, &mut [0.0; 10]).is_err();
+        assert!(!refused(&[run(2, 3, 3), run(5, 5, 5)].concat()));
+        for wrong in [
+            run(0, 0, 0),
+            run(8, 3, 3),
+            run(u32::MAX, u32::MAX, 1),
+            run(0, 4, 3),
+            vec![0; 7],
+            [run(2, 3, 3), run(4, 1, 1)].concat(),
+        ] {
+            assert!(refused(&wrong), "{wrong:?}");
+        }
+    }
+}
