@@ -407,7 +407,7 @@ fn what_does_not_fit_is_refused_with_a_remedy() {
     let refused = model.score(&weights, &rows, &mut model.workspace());
     let message = refused.expect_err("no such id").to_string();
     assert!(
-        message.contains("4 in column 1 of a microbatch's row 1 is no id of 4"),
+        message.contains("4 in column 1 is none of 4 ids"),
         "{message}"
     );
 }

@@ -80,9 +80,12 @@ pub(super) fn register(registry: Registry) -> Registry {
         .model("vae", with_values(vae))
 }
 
+/// What all models of a job file have in common: a section and rows make a model.
+type Build = fn(&mut Section<'_>, &Manifest) -> Result<Box<dyn Model>, JobError>;
+
 /// A builder of a model that learns from the values of rows: refuses rows that have none here.
 fn with_values(
-    build: fn(&mut Section<'_>, &Manifest) -> Result<Box<dyn Model>, JobError>,
+    build: Build,
 ) -> impl Fn(&mut Section<'_>, &Manifest) -> Result<Box<dyn Model>, JobError> + Send + Sync {
     move |section, data| {
         if data.width == 0 {

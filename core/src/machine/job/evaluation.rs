@@ -202,9 +202,12 @@ impl Job {
         let waits = self.rules.evaluated(low) && low > evaluation.version;
         let asked = evaluation.open.values().next().filter(|_| waits)?;
         let by = asked.by.and_then(|by| Some((by, self.members.get(by)?)));
-        let who = by.map_or("a worker".into(), |(by, state)| {
-            format!("worker {} ({})", by.within(self.settings.reign), state.name)
-        });
+        let who = match by {
+            Some((by, state)) => {
+                format!("worker {} ({})", by.within(self.settings.reign), state.name)
+            }
+            None => "a worker".into(),
+        };
         let version = evaluation.version;
         Some(format!(
             "{who} to score version {version}; then version {low} is scored and step {low} goes on"
