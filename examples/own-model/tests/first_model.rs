@@ -18,7 +18,7 @@ fn last_line(scene: &Scene, kills: u64) -> String {
     let run = scene.start(&[]);
     for kill in 1..=kills {
         scene.until_step(100 * kill);
-        let workers = scene.until_processes("worker", 3);
+        let workers = scene.until_workers(3);
         signal(workers[1], Signal::KILL);
         scene.until("the loss is noticed", |status| status.job.lost == kill);
     }

@@ -18,7 +18,8 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_own-model");
 
 /// Trains with so many workers, kills one, and gives the chain.
 fn chain_under_a_kill(workers: usize) -> String {
-    let scene = Scene::new(JOB);
+    // It waits for its workers, so that the one that is killed was one of them.
+    let scene = Scene::new(&format!("{JOB}\n[cluster]\nmin_workers = {workers}\n"));
     let train = scene.start(&[
         "train",
         "job.toml",
@@ -30,7 +31,7 @@ fn chain_under_a_kill(workers: usize) -> String {
         "train.json",
     ]);
     scene.until_step(50);
-    let processes = scene.until_processes("worker", workers);
+    let processes = scene.until_workers(workers);
     signal(processes[workers - 1], Signal::KILL);
     scene.until("the loss is noticed", |status| status.job.lost == 1);
     assert_success(&train.output());

@@ -16,7 +16,9 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_own-rule");
 
 #[test]
 fn an_own_rule_survives_kills_and_stops() {
-    let scene = Scene::new(include_str!("../../s4-own-rule.toml"));
+    // It waits for its workers, so that the one that is killed was one of them.
+    let waits = "\n[cluster]\nmin_workers = 2\n";
+    let scene = Scene::new(&(include_str!("../../s4-own-rule.toml").to_owned() + waits));
     let (chain, reference) = scene.reference();
     assert!(reference.test_accuracy >= Some(0.95), "{reference:?}");
     let arguments = [
@@ -29,7 +31,7 @@ fn an_own_rule_survives_kills_and_stops() {
     ];
     let run = scene.start(&arguments);
     scene.until_step(20);
-    let workers = scene.until_processes("worker", 2);
+    let workers = scene.until_workers(2);
     signal(workers[0], Signal::KILL);
     scene.until("the loss is noticed", |status| status.job.lost == 1);
     scene.until_step(40);
