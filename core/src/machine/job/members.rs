@@ -300,7 +300,8 @@ impl Job {
                 self.miss(&state.name, cause.word());
             }
         }
-        if state.stage() != Stage::Joining {
+        // After a restart a member may hold what it claimed before it has joined again.
+        if state.stage() != Stage::Joining || self.leases.has(incarnation) {
             self.dismiss(incarnation, effects);
         }
         self.evaluation_lost(incarnation, effects);
