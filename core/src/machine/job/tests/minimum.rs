@@ -138,7 +138,8 @@ fn taken_up() -> Bench {
     })
 }
 
-fn claim(bench: &mut Bench, number: u32, generation: u32, leases: Vec<Lease>) -> Vec<Effect> {
+/// Somebody of before is back and says what it holds.
+fn claim(bench: &mut Bench, number: u32, generation: u32, leases: Vec<Lease>) {
     let (incarnation, name) = (later(number), format!("w{number}"));
     bench.event(Event::Member(Member::Up { incarnation, name }));
     let claim = Claim {
@@ -150,10 +151,16 @@ fn claim(bench: &mut Bench, number: u32, generation: u32, leases: Vec<Lease>) ->
         timeline: timeline(),
         leases,
     };
-    let said = |says| Event::Member(Member::Said(incarnation, says));
-    bench.event(said(WorkerSays::Claim(claim)));
+    let claim = WorkerSays::Claim(claim);
+    bench.event(Event::Member(Member::Said(incarnation, claim)));
+}
+
+/// It claims and takes part again.
+fn back(bench: &mut Bench, number: u32, generation: u32, leases: Vec<Lease>) {
+    claim(bench, number, generation, leases);
     let data = "rows".into();
-    bench.event(said(WorkerSays::Ready { data }))
+    let ready = WorkerSays::Ready { data };
+    bench.event(Event::Member(Member::Said(later(number), ready)));
 }
 
 fn later(number: u32) -> Incarnation {
@@ -176,7 +183,7 @@ fn leases_stay_where_they_were_when_a_coordinator_comes_back() {
     let halves = [vec![1, 3], vec![0, 2]];
     for (number, half) in (1..).zip(halves) {
         let leases = half.into_iter().map(|p| lease(p, 2, None)).collect();
-        claim(&mut bench, number, 5, leases);
+        back(&mut bench, number, 5, leases);
     }
     // All is held, so nobody waits for the end of the grace; and nothing moved.
     assert_eq!(holders(&bench), [2, 1, 2, 1].map(Some));
@@ -189,7 +196,7 @@ fn steps_that_only_a_lost_holder_had_are_claimed_by_the_next_one() {
     let mut bench = taken_up();
     for (number, half) in (1..).zip([vec![0, 1], vec![2, 3]]) {
         let leases = half.into_iter().map(|p| lease(p, 3, None)).collect();
-        claim(&mut bench, number, 5, leases);
+        back(&mut bench, number, 5, leases);
     }
     let low = bench.job.low().0;
     let mut effects = Vec::new();
@@ -206,12 +213,22 @@ fn steps_that_only_a_lost_holder_had_are_claimed_by_the_next_one() {
 #[test]
 fn what_nobody_claims_is_given_away_after_a_lease_and_not_before() {
     let mut bench = taken_up();
-    claim(&mut bench, 1, 5, vec![lease(1, 0, None)]);
+    back(&mut bench, 1, 5, vec![lease(1, 0, None)]);
     bench.event(Event::Tick);
     bench.after(999);
     assert_eq!(holders(&bench), [None, Some(1), None, None]);
     bench.after(1);
     assert_eq!(holders(&bench), [Some(1); 4]);
+}
+
+#[test]
+fn whoever_claims_and_is_lost_before_it_takes_part_holds_nothing() {
+    let mut bench = taken_up();
+    claim(&mut bench, 1, 5, vec![lease(1, 0, None)]);
+    assert_eq!(holders(&bench), [None, Some(1), None, None]);
+    let down = Member::Down(later(1), Cause::LinkReset);
+    bench.event(Event::Member(down));
+    assert_eq!(holders(&bench), [None; 4]);
 }
 
 #[test]
@@ -223,7 +240,7 @@ fn of_two_claims_the_higher_generation_wins_in_either_order() {
         }
         let mut bench = taken_up();
         for (number, generation) in claims {
-            claim(&mut bench, number, generation, vec![lease(3, 0, None)]);
+            back(&mut bench, number, generation, vec![lease(3, 0, None)]);
         }
         assert_eq!(holders(&bench)[3], Some(2), "swapped: {swapped}");
     }
@@ -232,7 +249,7 @@ fn of_two_claims_the_higher_generation_wins_in_either_order() {
 #[test]
 fn a_claim_of_another_branch_or_of_no_partition_is_nothing() {
     let mut bench = taken_up();
-    claim(&mut bench, 1, 5, vec![lease(77, 0, None)]);
+    back(&mut bench, 1, 5, vec![lease(77, 0, None)]);
     let mut other = Bench::new(Settings {
         reign: 8,
         branch: Branch {
@@ -241,7 +258,7 @@ fn a_claim_of_another_branch_or_of_no_partition_is_nothing() {
         },
         ..settings()
     });
-    claim(&mut other, 1, 5, vec![lease(1, 0, None)]);
+    back(&mut other, 1, 5, vec![lease(1, 0, None)]);
     assert_eq!(holders(&bench), [None; 4]);
     assert_eq!(holders(&other), [None; 4]);
 }
