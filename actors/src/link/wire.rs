@@ -258,7 +258,9 @@ impl Reader {
         // Credit is for the memory that values take here, however they travel.
         self.shared.arrived(values as u64 * 4)?;
         match header.encoding {
-            Encoding::SparseRows => return self.sparse_piece(prelude, header, values).await,
+            Encoding::SparseRows => {
+                return self.sparse_piece(prelude, header, values, scratch).await;
+            }
             Encoding::F32 | Encoding::Bf16 | Encoding::Int8 | Encoding::TopK => {}
         }
         let superseded = self.assembly.begin(header, values)?;
@@ -301,11 +303,12 @@ impl Reader {
         prelude: &Prelude,
         header: DataHeader,
         values: usize,
+        runs: &mut Vec<u8>,
     ) -> Result<(), LinkError> {
-        let mut runs = vec![0; prelude.payload as usize];
-        self.source.read_exact(&mut runs).await?;
+        runs.resize(prelude.payload as usize, 0);
+        self.source.read_exact(runs).await?;
         prelude.check_payload(match prelude.checksum {
-            Checksum::On => frame::crc(&runs),
+            Checksum::On => frame::crc(runs),
             Checksum::Off => 0,
         })?;
         let header = DataHeader {
@@ -316,7 +319,7 @@ impl Reader {
         self.shared.consumed(superseded);
         let decoded = self
             .assembly
-            .fill(values, |piece| frame::decode_sparse(&runs, piece));
+            .fill(values, |piece| frame::decode_sparse(runs, piece));
         decoded.transpose()?;
         self.piece_is_here(values).await
     }
