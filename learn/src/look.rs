@@ -34,13 +34,15 @@ fn check_some(model: &dyn Model, rows: &dyn Dataset) -> Result<(), (u64, String)
         let ids: Vec<u32> = range.clone().map(id).collect();
         let read = rows.read(&ids, &mut batch);
         read.map_err(|error| (range.start, error.to_string()))?;
-        if model.check(&batch).is_err() {
-            for row in 0..batch.rows {
-                let one = batch.rows(row..row + 1);
-                let found = model.check(&one);
-                found.map_err(|error| (range.start + row as u64, error.to_string()))?;
-            }
+        let Err(fault) = model.check(&batch) else {
+            continue;
+        };
+        for row in 0..batch.rows {
+            let found = model.check(&batch.rows(row..row + 1));
+            found.map_err(|error| (range.start + row as u64, error.to_string()))?;
         }
+        // Each row is taken alone, so what is wrong is their number or what they are together.
+        return Err((range.start, fault.to_string()));
     }
     Ok(())
 }
