@@ -35,6 +35,17 @@ pub enum LinkError {
     },
 }
 
+impl LinkError {
+    /// Whether the peer or the network just went away; nothing wrong was said.
+    #[must_use]
+    pub fn is_hang_up(&self) -> bool {
+        match self {
+            Self::PeerClosed | Self::Lost { .. } => true,
+            Self::ClosedHere(_) | Self::Frame(_) | Self::WindowOverrun { .. } => false,
+        }
+    }
+}
+
 impl From<io::Error> for LinkError {
     fn from(error: io::Error) -> Self {
         Self::Lost {

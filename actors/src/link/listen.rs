@@ -228,6 +228,10 @@ async fn hear(
             // The listener is gone: so is the wish for links.
             let _ = knocks.send(knock).await;
         }
+        // A dialler that changed its mind, as all do whose slice moved or whose run ended.
+        Ok(Err(error)) if error.is_hang_up() => {
+            tracing::debug!(peer, %error, "a connection ended before its hello");
+        }
         Ok(Err(error)) => {
             tracing::warn!(peer, %error, "dropped a connection without a hello");
             if let LinkError::Frame(error @ FrameError::Format { .. }) = error {
