@@ -19,6 +19,18 @@ pub struct Batch {
 }
 
 impl Batch {
+    /// One class a row.
+    ///
+    /// # Panics
+    /// If the rows have values to predict; a model's rows are checked before.
+    #[must_use]
+    pub fn classes(&self) -> &[u32] {
+        match &self.targets {
+            Targets::Classes(classes) => classes,
+            Targets::Values { .. } => panic!("the rows have values to predict, no classes"),
+        }
+    }
+
     /// A copy of some of the rows.
     ///
     /// # Panics
@@ -146,6 +158,14 @@ impl Dataset for Elsewhere {
 }
 
 impl Split {
+    /// Rows to train on, and others to evaluate.
+    pub fn new(train: impl Dataset + 'static, test: impl Dataset + 'static) -> Self {
+        Self {
+            train: Arc::new(train),
+            test: Some(Arc::new(test)),
+        }
+    }
+
     /// What the rows are, training rows first: enough for a process that reads none. The files are
     /// left out.
     #[must_use]

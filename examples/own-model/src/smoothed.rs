@@ -2,7 +2,7 @@
 //! goes to all classes alike (Szegedy et al. 2016, "Rethinking the Inception Architecture").
 
 use resilin::autograd::{Parameters, Tape, Var, ops};
-use resilin::dataset::{Batch, TargetKind, Targets};
+use resilin::dataset::{Batch, TargetKind};
 use resilin::math::Float;
 use resilin::model::ModelError;
 use resilin::models::{ClosureModel, Rows};
@@ -39,25 +39,19 @@ impl Smoothed {
 
     fn parameters(self, classes: usize) -> Result<Parameters, ModelError> {
         let Self { width, units, .. } = self;
-        Parameters::trained(&[
-            ("in.weight", &[width, units]),
-            ("in.bias", &[units]),
-            ("hidden.weight", &[units, units]),
-            ("hidden.bias", &[units]),
-            ("out.weight", &[units, classes]),
-            ("out.bias", &[classes]),
+        Parameters::layers(&[
+            ("in", width, units),
+            ("hidden", units, units),
+            ("out", units, classes),
         ])
     }
 
     /// The sum over the rows of `(1 - s) * -log p[class] + s / K * sum_k -log p[k]`.
     fn loss<F: Float>(self, tape: &mut Tape<F>, batch: &Batch) -> Var {
         let logits = logits(tape, batch);
-        let Targets::Classes(classes) = &batch.targets else {
-            unreachable!("rows are checked against the kind of targets before")
-        };
         let count = f64::from(u32::try_from(tape.shape(logits).width()).expect("few classes"));
         let smoothing = f64::from(self.smoothing);
-        let hard = ops::cross_entropy_sum(tape, logits, classes);
+        let hard = ops::cross_entropy_sum(tape, logits, batch.classes());
         let hard = ops::scale(tape, hard, F::from_f64(1.0 - smoothing));
         let every = ops::log_softmax(tape, logits);
         let every = ops::sum(tape, every);
@@ -67,23 +61,18 @@ impl Smoothed {
 }
 
 fn logits<F: Float>(tape: &mut Tape<F>, batch: &Batch) -> Var {
-    let mut x = tape.rows(batch.rows, batch.width, &batch.features);
+    let mut x = tape.batch(batch);
     for layer in ["in", "hidden"] {
-        let y = dense(tape, x, layer);
+        let y = ops::layer(tape, x, layer);
         x = ops::tanh(tape, y);
     }
-    dense(tape, x, "out")
-}
-
-fn dense<F: Float>(tape: &mut Tape<F>, x: Var, layer: &str) -> Var {
-    let weight = tape.parameter(&format!("{layer}.weight"));
-    let bias = tape.parameter(&format!("{layer}.bias"));
-    ops::dense(tape, x, weight, Some(bias))
+    ops::layer(tape, x, "out")
 }
 
 #[cfg(test)]
 mod tests {
     use resilin::autograd::check_gradient;
+    use resilin::dataset::Targets;
 
     use super::*;
 

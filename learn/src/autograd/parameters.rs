@@ -55,6 +55,26 @@ impl Parameters {
         Self::new(tensors.iter().map(entry).collect())
     }
 
+    /// Trained dense layers: for each name, inputs and outputs, a `NAME.weight` and a `NAME.bias`
+    /// ([`ops::layer`](super::ops::layer)).
+    ///
+    /// # Errors
+    /// Two of one name.
+    pub fn layers(layers: &[(&str, usize, usize)]) -> Result<Self, ModelError> {
+        let entry = |name: String, shape: Vec<usize>| Entry {
+            name,
+            shape,
+            role: Role::Trained,
+        };
+        let entries = layers.iter().flat_map(|(name, inputs, outputs)| {
+            [
+                entry(format!("{name}.weight"), vec![*inputs, *outputs]),
+                entry(format!("{name}.bias"), vec![*outputs]),
+            ]
+        });
+        Self::new(entries.collect())
+    }
+
     /// The named tensors in flatten order.
     #[must_use]
     pub fn entries(&self) -> &[Entry] {

@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use super::pass::{Gradients, Upstream, Values};
 use super::{Parameters, Shape};
+use crate::dataset::Batch;
 use crate::math::Float;
 
 /// A value on a tape. Valid until the tape is cleared.
@@ -108,6 +109,14 @@ impl<F: Float> Tape<F> {
                 *out = F::from_f32(*value);
             }
         })
+    }
+
+    /// The features of a batch, [rows, width].
+    ///
+    /// # Panics
+    /// If there are not `rows * width`.
+    pub fn batch(&mut self, batch: &Batch) -> Var {
+        self.rows(batch.rows, batch.width, &batch.features)
     }
 
     /// A value without a gradient that `fill` writes, given the values before it.

@@ -82,6 +82,21 @@ impl ClosureModel {
         }
     }
 
+    /// A model of outputs [rows, classes], trained by their cross-entropy; the largest is the
+    /// predicted class. For rows of classes.
+    pub fn classifier(
+        parameters: Parameters,
+        rows: Rows,
+        outputs: impl Fn(&mut Tape<f32>, &Batch) -> Var + Clone + Send + Sync + 'static,
+    ) -> Self {
+        let trained = outputs.clone();
+        Self::new(parameters, rows, move |tape, batch, _| {
+            let outputs = trained(tape, batch);
+            ops::cross_entropy_sum(tape, outputs, batch.classes())
+        })
+        .with_prediction(outputs)
+    }
+
     /// A model of several losses: the function gives the sum over the rows of each, in the order of
     /// `losses`. What is trained is their weighted sum; scores report each by name.
     ///

@@ -1,6 +1,6 @@
 //! What rows a model takes, checked before any arithmetic.
 
-use crate::dataset::{Batch, TargetKind, Targets};
+use crate::dataset::{Batch, Manifest, TargetKind, Targets};
 use crate::model::ModelError;
 
 /// The rows that a model takes.
@@ -12,7 +12,26 @@ pub struct Rows {
     pub targets: TargetKind,
 }
 
+impl From<&Manifest> for Rows {
+    /// The rows of a data set.
+    fn from(data: &Manifest) -> Self {
+        Self {
+            width: data.width as usize,
+            targets: data.targets,
+        }
+    }
+}
+
 impl Rows {
+    /// Rows of so many values, with one of so many classes each.
+    #[must_use]
+    pub fn of_classes(width: usize, classes: u32) -> Self {
+        Self {
+            width,
+            targets: TargetKind::Classes(classes),
+        }
+    }
+
     /// Values that a model gives for a row: one a class, or one a target value.
     #[must_use]
     pub fn outputs(self) -> usize {

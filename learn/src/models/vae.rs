@@ -119,14 +119,14 @@ impl Network for VaeNetwork {
         for layer in 0..self.config.hidden.len() {
             x = self.hidden(tape, &format!("encoder{layer}"), x);
         }
-        let mean = dense(tape, "mean", x);
-        let log_variance = dense(tape, "log_variance", x);
+        let mean = ops::layer(tape, x, "mean");
+        let log_variance = ops::layer(tape, x, "log_variance");
         terms.push(divergence(tape, mean, log_variance));
         let mut x = drawn(tape, mean, log_variance, draws);
         for layer in 0..self.config.hidden.len() {
             x = self.hidden(tape, &format!("decoder{layer}"), x);
         }
-        dense(tape, "output", x)
+        ops::layer(tape, x, "output")
     }
 
     /// The binary cross-entropies of a row's own values, added up.
@@ -176,15 +176,9 @@ impl Network for VaeNetwork {
 
 impl VaeNetwork {
     fn hidden<F: Float>(&self, tape: &mut Tape<F>, name: &str, x: Var) -> Var {
-        let y = dense(tape, name, x);
+        let y = ops::layer(tape, x, name);
         ops::activate(tape, y, self.config.activation)
     }
-}
-
-fn dense<F: Float>(tape: &mut Tape<F>, name: &str, x: Var) -> Var {
-    let weight = tape.parameter(&format!("{name}.weight"));
-    let bias = tape.parameter(&format!("{name}.bias"));
-    ops::dense(tape, x, weight, Some(bias))
 }
 
 /// A point of each row's distribution: mean + deviation * noise. The noise is named by step and

@@ -3,55 +3,37 @@
 
 use std::error::Error;
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
 use resilin::autograd::{Parameters, Tape, Var, ops};
-use resilin::dataset::{Batch, TargetKind, Targets};
+use resilin::dataset::Batch;
 use resilin::models::{ClosureModel, Rows};
 use resilin::random::{Key, Purpose};
 use resilin::{Split, Table, Trainer};
 
-fn dense(tape: &mut Tape<f32>, x: Var, layer: &str) -> Var {
-    let weight = tape.parameter(&format!("{layer}.weight"));
-    let bias = tape.parameter(&format!("{layer}.bias"));
-    ops::dense(tape, x, weight, Some(bias))
-}
-
 /// Two inputs, 16 tanh units, two classes.
 fn outputs(tape: &mut Tape<f32>, batch: &Batch) -> Var {
-    let x = tape.rows(batch.rows, batch.width, &batch.features);
-    let hidden = dense(tape, x, "in");
+    let x = tape.batch(batch);
+    let hidden = ops::layer(tape, x, "in");
     let hidden = ops::tanh(tape, hidden);
-    dense(tape, hidden, "out")
+    ops::layer(tape, hidden, "out")
 }
 
 /// Points in a square: inside a circle or not.
-fn points(seed: u64, count: usize) -> Result<Arc<Table>, Box<dyn Error>> {
+fn points(seed: u64, count: usize) -> Result<Table, Box<dyn Error>> {
     let mut draws = Key::new(seed, Purpose::Synthetic).stream();
-    let mut draw = || 2.0 * draws.unit_f32() - 1.0;
-    let values: Vec<f32> = (0..2 * count).map(|_| draw()).collect();
+    let values: Vec<f32> = (0..2 * count)
+        .map(|_| 2.0 * draws.unit_f32() - 1.0)
+        .collect();
     let inside = |p: &[f32]| u32::from(p[0] * p[0] + p[1] * p[1] < 0.5);
     let classes = values.chunks_exact(2).map(inside).collect();
-    Ok(Arc::new(Table::of_classes("circle", 2, values, classes)?))
+    Ok(Table::of_classes("circle", 2, values, classes)?)
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let parameters = Parameters::trained(&[
-        ("in.weight", &[2, 16]),
-        ("in.bias", &[16]),
-        ("out.weight", &[16, 2]),
-        ("out.bias", &[2]),
-    ])?;
-    let (width, targets) = (2, TargetKind::Classes(2));
-    let model = ClosureModel::new(parameters, Rows { width, targets }, |tape, batch, _| {
-        let outputs = outputs(tape, batch);
-        match &batch.targets {
-            Targets::Classes(classes) => ops::cross_entropy_sum(tape, outputs, classes),
-            Targets::Values { .. } => unreachable!("rows are checked against `targets` before"),
-        }
-    });
-    let (train, test) = (points(1, 4000)?, Some(points(2, 1000)? as _));
-    let trained = Trainer::new(model.with_prediction(outputs), Split { train, test })
+    let parameters = Parameters::layers(&[("in", 2, 16), ("out", 16, 2)])?;
+    // `ClosureModel::new` takes any other loss.
+    let model = ClosureModel::classifier(parameters, Rows::of_classes(2, 2), outputs);
+    let trained = Trainer::new(model, Split::new(points(1, 4000)?, points(2, 1000)?))
         .workers(3)
         .epochs(10)
         .batch(96)

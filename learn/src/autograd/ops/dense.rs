@@ -18,6 +18,17 @@ pub fn dense<F: Float>(tape: &mut Tape<F>, x: Var, w: Var, b: Option<Var>) -> Va
     dense_of_shape(tape, shape, x, w, b)
 }
 
+/// [`dense`] with the parameters `NAME.weight` and `NAME.bias`, as
+/// [`Parameters::layers`](crate::autograd::Parameters::layers) names them.
+///
+/// # Panics
+/// If there are none of these names, or the shapes do not fit.
+pub fn layer<F: Float>(tape: &mut Tape<F>, x: Var, name: &str) -> Var {
+    let weight = tape.parameter(&format!("{name}.weight"));
+    let bias = tape.parameter(&format!("{name}.bias"));
+    dense(tape, x, weight, Some(bias))
+}
+
 /// [`dense`] on matrices over the last dimension, whatever dimensions are before it: its output has
 /// those of `shape`.
 pub(super) fn dense_of_shape<F: Float>(

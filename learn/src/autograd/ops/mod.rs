@@ -30,7 +30,7 @@ pub use attention::{Mask, attention};
 pub use batch_norm::{Moments, batch_norm, normalized};
 pub use buffer::buffer;
 pub use conv2d::conv2d;
-pub use dense::dense;
+pub use dense::{dense, layer};
 pub use dropout::dropout;
 pub use elementary::{abs, clamp, erf, exp, ln, neg, reciprocal, sqrt, square};
 pub use gather::{embedding, gather};
