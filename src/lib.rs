@@ -15,6 +15,8 @@
 //! ```
 
 mod address;
+#[cfg(feature = "burn")]
+pub mod burn;
 mod cli;
 mod client;
 mod commands;

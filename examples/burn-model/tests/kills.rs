@@ -1,0 +1,50 @@
+//! A module with batch norm and dropout, by one and three workers, with one of them killed on the way.
+
+#[path = "../../../tests/processes/scene.rs"]
+#[allow(
+    dead_code,
+    reason = "shared with the tests of resilin, which use all of it"
+)]
+mod scene;
+
+use rustix::process::Signal;
+use scene::{Scene, assert_success, signal};
+
+/// The example's job.
+const JOB: &str = include_str!("../digits.toml");
+
+/// The program under test.
+const PROGRAM: &str = env!("CARGO_BIN_EXE_burn-model");
+
+/// Trains with so many workers, kills one, and gives the chain.
+fn chain_under_a_kill(workers: usize) -> String {
+    // It waits for its workers, so that the one that is killed was one of them.
+    let scene = Scene::new(&format!("{JOB}\n[cluster]\nmin_workers = {workers}\n"));
+    let train = scene.start(&[
+        "train",
+        "job.toml",
+        "--workers",
+        &workers.to_string(),
+        "--hash-chain",
+        "train.chain",
+        "--report",
+        "train.json",
+    ]);
+    scene.until_step(30);
+    let processes = scene.until_workers(workers);
+    signal(processes[workers - 1], Signal::KILL);
+    scene.until("the loss is noticed", |status| status.job.lost == 1);
+    assert_success(&train.output());
+    scene.assert_empty();
+    let report = scene.report("train.json");
+    assert!(report.test_accuracy >= Some(0.9), "{report:?}");
+    scene.read("train.chain")
+}
+
+#[test]
+fn kills_change_no_bit_of_a_module() {
+    let (chain, _) = Scene::new(JOB).reference();
+    for workers in [1, 3] {
+        assert_eq!(chain_under_a_kill(workers), chain, "{workers} workers");
+    }
+}
