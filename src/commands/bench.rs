@@ -9,6 +9,7 @@ mod flood;
 mod join;
 mod lab;
 mod memory;
+mod model;
 mod outside;
 mod recovery;
 mod step;
@@ -35,6 +36,8 @@ enum What {
     Exchange,
     /// Gradient steps on one thread, beside another program that makes the same
     Compute(compute::Compute),
+    /// What the steps of a job cost in one process, also of a model of your own or a command
+    Model(model::OwnModel),
     /// Samples a second of one worker against the serial reference, and of two against one
     Step(step::Step),
     /// From the loss of one of four workers to the next committed step
@@ -58,6 +61,7 @@ impl Bench {
         match &self.what {
             What::Exchange => exchange::run(self.json),
             What::Compute(compute) => compute.run(registry, self.json),
+            What::Model(model) => model.run(registry, self.json),
             What::Step(step) => step.run(registry, self.json),
             What::Recovery(recovery) => recovery.run(self.json),
             What::Detection(detection) => detection.run(self.json),

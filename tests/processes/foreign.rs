@@ -180,3 +180,48 @@ fn results_that_vary_are_refused_and_bits_off_says_what_holds() {
     assert_eq!(scene.report("off.json").samples, 1438);
     scene.assert_empty();
 }
+
+/// Everything that is said of a job is said of one whose model is a command, too.
+#[test]
+fn chaos_and_bench_know_a_command() {
+    if !has_python() {
+        return;
+    }
+    let scene = Scene::new(&job("well", ""));
+    let plan = "seed = 3\nduration_ms = 4000\n\
+                [[fault]]\nat_ms = 1\nkind = \"kill\"\ntarget = \"worker\"\n";
+    scene.write("plan.toml", plan);
+    let chaos = scene.run(&["chaos", "job.toml", "--plan", "plan.toml", "--json"]);
+    assert_success(&chaos);
+    let verdict: serde_json::Value = serde_json::from_str(&stdout(&chaos)).expect("one object");
+    let (_, reference) = scene.reference();
+    let hash = reference.weights_sha256.expect("finished");
+    assert_eq!(verdict["equal"], true, "{verdict}");
+    assert_eq!(verdict["weights_sha256"], *hash, "{verdict}");
+    assert_eq!(
+        (&verdict["kills"], &verdict["missed"]),
+        (&1.into(), &0.into())
+    );
+    let bench =
+        |steps: &str| scene.run(&["bench", "model", "job.toml", "--json", "--steps", steps]);
+    let measured = bench("10");
+    assert_success(&measured);
+    let figures: serde_json::Value = serde_json::from_str(&stdout(&measured)).expect("one object");
+    assert_eq!(
+        (
+            &figures["values"],
+            &figures["batch"],
+            &figures["partitions"]
+        ),
+        (&650.into(), &24.into(), &6.into()),
+        "{figures}"
+    );
+    assert!(figures["samples_per_s"].as_f64() > Some(0.0), "{figures}");
+    let long = bench("100");
+    assert_code(long.status, 2, &long);
+    assert_eq!(
+        stderr(&long),
+        "error: the job has 60 steps, and 120 are to be made; give it more, or say --steps\n"
+    );
+    scene.assert_empty();
+}
