@@ -54,6 +54,9 @@ impl fmt::Display for Exit {
             | Self::Damaged(cause)
             | Self::WaitedTooLong(cause)
             | Self::Gone(cause) => f.write_str(cause),
+            Self::Stopped(Step(0)) => {
+                f.write_str("stopped before the first step; the same command line begins there")
+            }
             Self::Stopped(step) => write!(
                 f,
                 "stopped at step {step}, which is durable; the same command line goes on from there"

@@ -113,6 +113,8 @@ pub(crate) enum Kind {
     Timeline,
     /// Views of slices.
     View,
+    /// What an operator asked for and is not done.
+    Wishes,
 }
 
 impl Kind {
@@ -123,6 +125,7 @@ impl Kind {
             Self::Info => b'i',
             Self::Timeline => b't',
             Self::View => b'v',
+            Self::Wishes => b'w',
         }
     }
 }

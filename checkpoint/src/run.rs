@@ -233,6 +233,24 @@ impl Run {
         Ok(views)
     }
 
+    /// Makes what is still to be done durable, in place of what was written before.
+    ///
+    /// # Errors
+    /// The record store's: what was written before may still be there.
+    pub fn set_wishes<W: Serialize>(&self, wishes: &W) -> Result<()> {
+        let mut batch = Batch::default();
+        batch.put(run_key(self.directory(), Kind::Wishes), wishes)?;
+        self.state().apply(&batch)
+    }
+
+    /// What is still to be done; none before the first wish, and after the records were rebuilt.
+    ///
+    /// # Errors
+    /// The record store's.
+    pub fn wishes<W: DeserializeOwned>(&self) -> Result<Option<W>> {
+        self.state().get(&run_key(self.directory(), Kind::Wishes))
+    }
+
     /// Appends records to the ledger. They are durable after the next checkpoint or
     /// [`Self::sync_ledger`], or earlier.
     ///

@@ -11,7 +11,7 @@ use resilin_core::ledger::Members;
 use resilin_core::machine::Rules;
 use resilin_core::machine::audit::AuditRules;
 use resilin_core::machine::fleet::{self, Fleet, Role};
-use resilin_core::machine::job::{self, Job, Settings};
+use resilin_core::machine::job::{self, Job, Settings, Wishes};
 use resilin_core::message::{
     Branch, CoordinatorSays, ShardReport, SliceView, StepRecord, WorkerSays,
 };
@@ -272,5 +272,6 @@ fn settings() -> Settings {
         min_workers: 1,
         durable: None,
         members: Members::default(),
+        wishes: Wishes::default(),
     }
 }

@@ -10,7 +10,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::id::{Generation, Incarnation, PartitionId, SliceId, Step, Timeline, View};
-use crate::machine::job::Metrics;
+use crate::machine::job::{Metrics, Wishes};
 
 /// A fact with its place in the run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -212,6 +212,11 @@ pub enum Fact {
     NotResharded {
         /// Why.
         cause: String,
+    },
+    /// An earlier coordinator was asked for something and is gone before it was done.
+    StillWanted {
+        /// What.
+        wishes: Wishes,
     },
     /// Facts that could not be written down, and are gone.
     Unwritten {

@@ -212,3 +212,40 @@ fn shards_are_dealt_anew_while_the_run_goes_on() {
         "a change of the layout makes no step again"
     );
 }
+
+/// Without workers a stop waits for its grace; the coordinator that was asked is killed meanwhile.
+#[test]
+fn a_stop_is_done_though_the_coordinator_that_was_asked_is_killed() {
+    let scene = Scene::new(&job(0).replace("workers = 2", "workers = 0"));
+    let train = scene.start(&["train", "job.toml"]);
+    let asked = scene.until("all slices are served", |status| settled(status, 3, 0));
+    assert_success(&scene.run(&["stop"]));
+    signal(scene.until_processes("coordinator", 1)[0], Signal::KILL);
+    scene.until("another reign", |status| {
+        status.job.generation.reign > asked.job.generation.reign
+    });
+    let stopped = train.output();
+    assert_code(stopped.status, 6, &stopped);
+    let said = stderr(&stopped);
+    assert!(said.contains("asked for a stop"), "{said}");
+    scene.assert_empty();
+    let again = scene.run(&["train", "job.toml", "--workers", "2"]);
+    assert_success(&again);
+    scene.assert_empty();
+}
+
+#[test]
+fn a_coordinator_that_no_shard_has_joined_ends_at_the_first_signal() {
+    let scene = Scene::new(&job(1));
+    let coordinator = scene.start(&["coordinator", "job.toml"]);
+    scene.until("it answers", |_| true);
+    coordinator.signal(Signal::TERM);
+    let ended = coordinator.output();
+    assert_code(ended.status, 6, &ended);
+    let said = stderr(&ended);
+    let line = "stopped before the first step; the same command line begins there";
+    assert!(said.contains(line), "{said}");
+    scene.assert_empty();
+    // Nothing is lost: the same run goes on, and ends.
+    assert_success(&scene.run(&["train", "job.toml"]));
+}

@@ -3,6 +3,7 @@
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix_web::dev::{Server, ServerHandle, ServiceRequest, ServiceResponse};
 use actix_web::http::header::AUTHORIZATION;
@@ -19,10 +20,14 @@ use serde_json::json;
 use super::announce::Location;
 use super::common::Common;
 use super::job::{Look, Operator, Seen};
+use super::store::AreWishesKept;
 use crate::exit::Exit;
 
 /// Longest body of a request in bytes.
 const BODY: usize = 4096;
+
+/// Longest wait for the store; clients wait longer.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What `/v1/status` answers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -146,6 +151,11 @@ enum Refused {
     Unreadable(String),
     #[error("{0}")]
     Cannot(String),
+    #[error(
+        "it is being done, but is not written down ({0}); ask again if the coordinator is lost \
+         before it is done"
+    )]
+    Unkept(String),
     #[error("the run has no report yet")]
     NoReport,
     #[error("the coordinator is ending")]
@@ -162,6 +172,7 @@ impl ResponseError for Refused {
                 StatusCode::BAD_REQUEST
             }
             Self::Cannot(_) => StatusCode::CONFLICT,
+            Self::Unkept(_) => StatusCode::INTERNAL_SERVER_ERROR,
             Self::Ending => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
@@ -203,7 +214,18 @@ async fn command(desk: &Desk, command: Command) -> Result<HttpResponse, Refused>
     let sent = desk.common.peers().job.send(Operator(command)).await;
     let answer = sent.map_err(|_| Refused::Ending)?;
     answer.map_err(Refused::Cannot)?;
+    written(desk).await?;
     Ok(HttpResponse::Accepted().json(json!({ "accepted": true })))
+}
+
+/// Waits until what was asked for outlives this coordinator.
+async fn written(desk: &Desk) -> Result<(), Refused> {
+    let asked = desk.common.peers().store.send(AreWishesKept);
+    match tokio::time::timeout(PATIENCE, asked).await {
+        Ok(Ok(kept)) => kept.map_err(Refused::Unkept),
+        Ok(Err(_)) => Err(Refused::Ending),
+        Err(_) => Err(Refused::Unkept("the store is busy".into())),
+    }
 }
 
 async fn status(desk: Data<Desk>) -> Result<Json<RunStatus>, Refused> {

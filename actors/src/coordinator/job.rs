@@ -86,6 +86,9 @@ impl JobActor {
                 job::Effect::KeepViews(views) => {
                     self.common.peers().store.do_send(store::KeepViews(views));
                 }
+                job::Effect::KeepWishes(wishes) => {
+                    self.common.peers().store.do_send(store::KeepWishes(wishes));
+                }
                 job::Effect::Append(record) => records.push(record),
                 job::Effect::Saver(event) => for_saver.push(event),
                 job::Effect::Close(outcome) => {

@@ -12,7 +12,7 @@ use resilin_core::handshake::{Expected, Fingerprint};
 use resilin_core::job::Bits;
 use resilin_core::ledger::{Members, Record};
 use resilin_core::machine::Rules;
-use resilin_core::machine::job::Metrics;
+use resilin_core::machine::job::{Metrics, Wishes};
 use resilin_core::message::Branch;
 use resilin_learn::dataset::Manifest;
 use resilin_learn::look::{check_rows, notes};
@@ -41,6 +41,7 @@ pub(super) struct Opening {
     pub(super) durable: Option<Step>,
     pub(super) metrics: BTreeMap<Step, Metrics>,
     pub(super) members: Members,
+    pub(super) wishes: Wishes,
     pub(super) expected: Expected,
     pub(super) listen: String,
     pub(super) advertise: Option<String>,
@@ -113,6 +114,7 @@ pub(super) fn open(options: Options, registry: &Registry) -> Result<Opened, Exit
         _ => lineage::outside(&run, &task, &rules, durable)?,
     };
     let history = run.history()?;
+    let wishes = run.wishes()?.unwrap_or_default();
     let Branch { timeline, base, .. } = lineage.branch;
     tracing::info!(step = base.0, %timeline, run = %rules.run, "run opened");
     Ok(Opened::Ready(Box::new(Opening {
@@ -132,6 +134,7 @@ pub(super) fn open(options: Options, registry: &Registry) -> Result<Opened, Exit
         run,
         metrics: metrics(&history),
         members: history.members(),
+        wishes,
         listen,
         advertise: options.advertise,
         api,

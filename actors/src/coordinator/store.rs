@@ -24,7 +24,7 @@ mod source;
 
 use save::Open;
 
-pub(super) use keep::{KeepBranch, KeepViews};
+pub(super) use keep::{AreWishesKept, KeepBranch, KeepViews, KeepWishes};
 pub(super) use link::serve;
 pub(super) use save::{Abandon, Commit, Copy, Part};
 pub(super) use source::Source;
@@ -47,6 +47,8 @@ pub(super) struct StoreActor {
     events: Events,
     /// Whether the event file cannot be written.
     mute: bool,
+    /// Why the newest wishes could not be written.
+    unkept: Option<String>,
 }
 
 impl StoreActor {
@@ -62,6 +64,7 @@ impl StoreActor {
             try_at: None,
             events,
             mute: false,
+            unkept: None,
         }
     }
 

@@ -103,6 +103,7 @@ fn start(opening: Opening, views: Vec<SliceView>) -> Result<Started, Exit> {
         durable,
         metrics,
         members,
+        wishes,
         expected,
         ..
     } = opening;
@@ -135,6 +136,7 @@ fn start(opening: Opening, views: Vec<SliceView>) -> Result<Started, Exit> {
         min_workers: task.job.cluster.min_workers,
         durable,
         members,
+        wishes,
     };
     let common = Arc::new(Common {
         task,
@@ -190,7 +192,7 @@ async fn until_over(
         outcome = &mut ended => return outcome.ok(),
         () = signals.next() => tracing::info!("stopping at the next step"),
     }
-    common.peers().job.do_send(Operator(Command::Stop));
+    common.peers().job.do_send(Operator(Command::Leave));
     tokio::select! {
         outcome = &mut ended => outcome.ok(),
         () = signals.next() => None,

@@ -200,6 +200,7 @@ impl Sim<'_> {
             min_workers: 1,
             durable: found.tensors.as_ref().map(|_| found.base),
             members: found.members,
+            wishes: found.wishes,
         }
     }
 

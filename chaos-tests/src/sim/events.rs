@@ -156,6 +156,7 @@ pub(super) enum Request {
     Read(LinkId, SliceId, Branch),
     KeepBranch(Branch),
     KeepViews(Vec<SliceView>),
+    KeepWishes(job::Wishes),
     Commit(Step),
     Abandon(Step),
     /// A line of the ledger.

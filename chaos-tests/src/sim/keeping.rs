@@ -163,6 +163,13 @@ impl Sim<'_> {
         self.answer(ends, Local::Kept(event));
     }
 
+    pub(super) fn keep_wishes(&mut self, wishes: job::Wishes, ends: Time) {
+        let coordinator = self.coordinator.as_mut().expect("the store is part of it");
+        if coordinator.store.keep_wishes(wishes).is_err() {
+            self.answer(ends, Local::Kept(job::Event::WishesFailed));
+        }
+    }
+
     /// What was to be written down is durable, or is not.
     pub(super) fn kept(&mut self, event: job::Event) -> Checked {
         if let job::Event::BranchKept(timeline) = event {

@@ -127,6 +127,10 @@ impl Sim<'_> {
                 self.keep(Request::KeepViews(views));
                 Ok(())
             }
+            job::Effect::KeepWishes(wishes) => {
+                self.keep(Request::KeepWishes(wishes));
+                Ok(())
+            }
             job::Effect::Append(record) => {
                 let record = codec::pass(&record);
                 if let resilin_core::ledger::Record::Step(step) = &record {
@@ -216,6 +220,7 @@ impl Sim<'_> {
             | Told::HostLeft { .. }
             | Told::NotResharded { .. }
             | Told::Unwritten { .. }
+            | Told::StillWanted { .. }
             | Told::Over { .. } => Ok(()),
         }
     }

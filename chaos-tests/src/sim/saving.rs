@@ -68,6 +68,7 @@ impl Sim<'_> {
             Request::Read(link, slice, branch) => self.read_slice(link, slice, branch, ends),
             Request::KeepBranch(branch) => self.keep_branch(branch, ends),
             Request::KeepViews(views) => self.keep_views(views, ends),
+            Request::KeepWishes(wishes) => self.keep_wishes(wishes, ends),
             Request::Commit(step) => self.commit(step, ends)?,
             Request::Abandon(step) => self.with_store(|store| store.abandon(step)),
             Request::Append(record) if self.bug_in_ledger(&record) => {}

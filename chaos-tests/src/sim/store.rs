@@ -9,7 +9,7 @@ use resilin_checkpoint::{
 };
 use resilin_core::ledger::{Members, Record};
 use resilin_core::machine::Rules;
-use resilin_core::machine::job::{self, Metrics};
+use resilin_core::machine::job::{self, Metrics, Wishes};
 use resilin_core::message::{Branch, SliceView};
 use resilin_core::{SliceId, Step};
 use resilin_learn::kernel::{BlockHasher, Digest, PinnedSlice, WEIGHTS, chain_line};
@@ -37,6 +37,7 @@ pub(super) struct Found {
     pub(super) lines: Step,
     pub(super) metrics: BTreeMap<Step, Metrics>,
     pub(super) members: Members,
+    pub(super) wishes: Wishes,
     /// Whether the run has ended and been told of.
     pub(super) finished: bool,
 }
@@ -147,6 +148,7 @@ pub(super) fn open(
         lines,
         metrics: metrics.collect(),
         members: history.members(),
+        wishes: run.wishes()?.unwrap_or_default(),
         finished,
         store: Store {
             _state: state,
@@ -196,6 +198,10 @@ impl Store {
     pub(super) fn keep_views(&self, views: Vec<SliceView>) -> Result<()> {
         let views = views.into_iter().map(|view| (view.slice, view));
         self.run.set_views(&views.collect::<BTreeMap<_, _>>())
+    }
+
+    pub(super) fn keep_wishes(&self, wishes: Wishes) -> Result<()> {
+        self.run.set_wishes(&wishes)
     }
 
     /// Tensors of blocks as they were at the base of a branch, weights first, or why there are none.

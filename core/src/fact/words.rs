@@ -40,6 +40,8 @@ impl Fact {
             | Self::Rollback { .. }
             | Self::HostLost { .. }
             | Self::NotResharded { .. }
+            // Whoever starts a run that stops at once wants to know why.
+            | Self::StillWanted { .. }
             | Self::Unwritten { .. }
             | Self::Over { cause: Some(_), .. } => Weight::Trouble,
         }
@@ -78,6 +80,7 @@ impl Fact {
             | Self::ViewChanged { .. }
             | Self::Resharded { .. }
             | Self::NotResharded { .. }
+            | Self::StillWanted { .. }
             | Self::Unwritten { .. }
             | Self::Over { .. } => None,
         }
@@ -115,6 +118,7 @@ impl Fact {
             | Self::HostJoined { .. }
             | Self::HostLeft { .. }
             | Self::Resharded { .. }
+            | Self::StillWanted { .. }
             | Self::Unwritten { .. } => None,
         }
     }
@@ -222,6 +226,12 @@ impl fmt::Display for Fact {
                 )
             }
             Self::NotResharded { cause } => write!(f, "the number of shards stays: {cause}"),
+            Self::StillWanted { wishes } => {
+                write!(
+                    f,
+                    "an earlier coordinator was asked for {wishes}; it is done now"
+                )
+            }
             Self::Unwritten { facts } => write!(f, "{facts} events could not be written"),
             Self::Over { outcome, cause } => {
                 write!(f, "run {outcome}")?;

@@ -7,6 +7,7 @@
 mod audit;
 mod balance;
 mod branch;
+mod command;
 mod crew;
 mod evaluation;
 mod event;
@@ -31,6 +32,7 @@ mod table;
 mod tests;
 mod unfollowed;
 mod views;
+mod wish;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -39,7 +41,7 @@ use crate::id::{Generation, PartitionId, SliceId, Step};
 use crate::ledger::Members;
 use crate::machine::Rules;
 use crate::machine::turns::Turns;
-use crate::message::{Branch, CoordinatorSays, SliceView, StepRecord};
+use crate::message::{Branch, SliceView, StepRecord};
 use crate::time::Time;
 use crate::tree::PartitionSet;
 
@@ -47,6 +49,7 @@ pub use audit::AuditCounts;
 pub use evaluation::Metrics;
 pub use event::{Command, Effect, Event, Outcome};
 pub use status::{HostStatus, MemberStatus, SliceStatus, Status};
+pub use wish::{Wanted, Wishes};
 
 /// Settings beside the run's rules.
 #[derive(Clone, Debug)]
@@ -83,6 +86,8 @@ pub struct Settings {
     pub durable: Option<Step>,
     /// Who came and went before this life of the coordinator.
     pub members: Members,
+    /// What an earlier life was asked for and had not done.
+    pub wishes: Wishes,
 }
 
 /// The processes that slices live in.
@@ -155,6 +160,7 @@ pub struct Job {
     durable: Option<Step>,
     degraded: Option<String>,
     stop: Option<finish::Stop>,
+    kept: wish::Kept,
     /// Since when the slices rest.
     at_last: Option<Time>,
     /// Why the save of the version that they rest at fails.
@@ -218,6 +224,7 @@ impl Job {
             durable: settings.durable,
             degraded: None,
             stop: None,
+            kept: wish::Kept::Wishes(settings.wishes),
             at_last: None,
             unsaved: None,
             below_min: None,
@@ -250,6 +257,7 @@ impl Job {
             self.began = Some(now);
             self.progress.begin(now);
             self.begin_grace();
+            self.take_up_wishes(effects);
         }
         match event {
             Event::Member(member) => self.member(now, member, effects),
@@ -278,6 +286,7 @@ impl Job {
             Event::BranchKept(timeline) => self.branch_kept(now, timeline, effects),
             Event::ViewsKept => self.views_kept(effects),
             Event::KeepFailed(reason) => self.keep_failed(now, reason),
+            Event::WishesFailed => self.wishes_failed(),
             Event::BaseDamaged(newest) => self.base_damaged(newest, effects),
             Event::Closed => self.closed(effects),
             Event::Outranked(reign) => self.outranked(reign, effects),
@@ -291,9 +300,11 @@ impl Job {
         self.watch_progress(effects);
         self.finish(now, effects);
         self.settle(now, effects);
+        self.remember(effects);
         if self.retry_at.is_none_or(|at| at <= now) {
             self.retry_at = Some(now + self.rules.retry());
             self.ask_again(now, effects);
+            self.remember_again(effects);
         }
         self.ask_audits(effects);
         self.address_orders(first, effects);
@@ -333,23 +344,6 @@ impl Job {
             .map(|slice| slice.step)
             .max()
             .expect("a run has at least one slice")
-    }
-
-    fn command(&mut self, now: Time, command: Command, effects: &mut Vec<Effect>) {
-        match command {
-            Command::Scale(wanted) => {
-                self.wanted = wanted;
-                self.drain_surplus(effects);
-            }
-            Command::Drain(host) if self.drain_host(host) => {}
-            Command::Drain(incarnation) => {
-                self.lower_wanted(incarnation);
-                effects.push(Effect::Say(incarnation, CoordinatorSays::Drain));
-                self.drain(incarnation, effects);
-            }
-            Command::Stop => self.request_stop(now, effects),
-            Command::Reshard { shards, at } => self.request_reshard(shards, at, effects),
-        }
     }
 
     /// What must hold after every event.

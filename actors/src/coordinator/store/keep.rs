@@ -1,10 +1,10 @@
-//! Branches and views, written down for good before anyone is told of them (PROTOCOL 2, 3).
+//! Branches, views and wishes, written down for good before anyone is told of them (PROTOCOL 2, 3).
 
 use std::collections::BTreeMap;
 
 use actix::{Context, Handler, Message};
 use resilin_checkpoint::Result;
-use resilin_core::machine::job::Event;
+use resilin_core::machine::job::{Event, Wishes};
 use resilin_core::message::{Branch, SliceView};
 use resilin_core::{SliceId, Step};
 
@@ -20,6 +20,16 @@ pub(in crate::coordinator) struct KeepBranch(pub(in crate::coordinator) Branch);
 #[derive(Message)]
 #[rtype(result = "()")]
 pub(in crate::coordinator) struct KeepViews(pub(in crate::coordinator) Vec<SliceView>);
+
+/// This is still to be done.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(in crate::coordinator) struct KeepWishes(pub(in crate::coordinator) Wishes);
+
+/// Are the newest wishes written? Answered by why not.
+#[derive(Message)]
+#[rtype(result = "std::result::Result<(), String>")]
+pub(in crate::coordinator) struct AreWishesKept;
 
 impl StoreActor {
     /// Writes the branch down, unless the checkpoint that it begins at is damaged by now.
@@ -73,5 +83,30 @@ impl Handler<KeepViews> for StoreActor {
     fn handle(&mut self, KeepViews(views): KeepViews, _: &mut Context<Self>) {
         let result = self.keep_views(views);
         self.kept(result.map(|()| Event::ViewsKept));
+    }
+}
+
+impl Handler<KeepWishes> for StoreActor {
+    type Result = ();
+
+    fn handle(&mut self, KeepWishes(wishes): KeepWishes, _: &mut Context<Self>) {
+        let written = self.common.run.set_wishes(&wishes);
+        self.unkept = written.err().map(|error| error.to_string());
+        if let Some(cause) = &self.unkept {
+            tracing::warn!(
+                cause,
+                "what was asked for cannot be written down; it is tried again"
+            );
+            let failed = job::Kept(Event::WishesFailed);
+            self.common.peers().job.do_send(failed);
+        }
+    }
+}
+
+impl Handler<AreWishesKept> for StoreActor {
+    type Result = std::result::Result<(), String>;
+
+    fn handle(&mut self, _: AreWishesKept, _: &mut Context<Self>) -> Self::Result {
+        self.unkept.clone().map_or(Ok(()), Err)
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use resilin_core::ledger::{Members, Record};
 use resilin_core::machine::Rules;
 use resilin_core::machine::fleet::{Cause, Member as News};
-use resilin_core::machine::job::{Effect, Event, Job, Outcome, Settings};
+use resilin_core::machine::job::{Effect, Event, Job, Outcome, Settings, Wishes};
 use resilin_core::machine::saver::{self, Saver};
 use resilin_core::message::{Branch, SliceView, WorkerSays};
 use resilin_core::time::{Span, Time};
@@ -61,6 +61,7 @@ impl Center {
             min_workers: 1,
             durable: None,
             members: Members::default(),
+            wishes: Wishes::default(),
         };
         Self {
             job: Job::new(rules.clone(), settings),
@@ -172,7 +173,11 @@ impl Center {
             Effect::Saver(event) => turns.push_back(Turn::Saver(event)),
             Effect::Close(_) => turns.push_back(Turn::Job(Event::Closed)),
             Effect::Over(outcome) => self.over = Some(outcome),
-            Effect::Fence(..) | Effect::Host(..) | Effect::KeepBranch(_) | Effect::KeepViews(_) => {
+            Effect::Fence(..)
+            | Effect::Host(..)
+            | Effect::KeepBranch(_)
+            | Effect::KeepViews(_)
+            | Effect::KeepWishes(_) => {
                 unreachable!("nobody is fenced, and slices live in the coordinator")
             }
         }

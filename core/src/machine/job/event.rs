@@ -1,5 +1,6 @@
 //! What a job hears, what it asks of its shell, and what it tells people.
 
+use super::wish::Wishes;
 use crate::fact::Fact;
 use crate::id::{Incarnation, Step, Timeline};
 use crate::ledger::Record;
@@ -15,8 +16,11 @@ pub enum Command {
     /// This worker shall leave. If no more than wanted are here, one fewer is wanted: nobody takes
     /// its place until more are asked for.
     Drain(Incarnation),
-    /// Checkpoint at the next step and end.
+    /// Checkpoint at the next step and end; a coordinator that comes after this one does it, if
+    /// this one is lost before.
     Stop,
+    /// The same of this coordinator only: whoever starts another one wants the run to go on.
+    Leave,
     /// Deal the parameters to so many slices, at the first version from `at` on that all slices can
     /// rest at; `None`: as soon as possible.
     Reshard {
@@ -53,6 +57,8 @@ pub enum Event {
     ViewsKept,
     /// What `KeepBranch` or `KeepViews` asked for could not be written: it counts for nothing.
     KeepFailed(String),
+    /// What `KeepWishes` asked for could not be written.
+    WishesFailed,
     /// The checkpoint at which a branch of `KeepBranch` was to begin is damaged, so nothing was
     /// written; the newest that is whole is of this version, if there is one.
     BaseDamaged(Option<Step>),
@@ -112,6 +118,9 @@ pub enum Effect {
     /// Write these views of the branch down for good, in place of the same slices' earlier ones; all
     /// or none. Nobody is told before `ViewsKept` answers.
     KeepViews(Vec<SliceView>),
+    /// Write this down for good in place of what was written before; the next start gets it as
+    /// `Settings::wishes`. An operator is told yes only after it.
+    KeepWishes(Wishes),
     /// Append to the ledger; synced no later than the next commit.
     Append(Record),
     /// Tell the saver, after what was appended.

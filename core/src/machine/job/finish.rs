@@ -14,6 +14,16 @@ use crate::time::Time;
 pub(super) struct Stop {
     since: Time,
     sealed: bool,
+    until: Until,
+}
+
+/// How long a stop is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Until {
+    /// Until the run has stopped, whichever coordinator it has by then.
+    Done,
+    /// As long as this coordinator lives.
+    Gone,
 }
 
 /// The way out: first durable, then everybody is told (PROTOCOL 29).
@@ -28,9 +38,19 @@ impl Stop {
     pub(super) fn begin_again(&mut self, now: Time) {
         (self.since, self.sealed) = (now, false);
     }
+
+    /// Whether it outlives the coordinator.
+    pub(super) fn outlives(&self) -> bool {
+        self.until == Until::Done
+    }
 }
 
 impl Ending {
+    /// How the run ends.
+    pub(super) fn outcome(&self) -> &Outcome {
+        &self.outcome
+    }
+
     /// Whether members are told that the run is over.
     pub(super) fn told(&self) -> bool {
         self.closed
@@ -63,13 +83,18 @@ impl Outcome {
 }
 
 impl Job {
-    pub(super) fn request_stop(&mut self, now: Time, effects: &mut Vec<Effect>) {
-        if self.stop.is_none() {
-            self.stop = Some(Stop {
-                since: now,
-                sealed: false,
-            });
-            effects.push(Effect::Order(ShardOrder::RequestStop));
+    pub(super) fn request_stop(&mut self, now: Time, until: Until, effects: &mut Vec<Effect>) {
+        match &mut self.stop {
+            Some(stop) if until == Until::Done => stop.until = until,
+            Some(_) => {}
+            None => {
+                self.stop = Some(Stop {
+                    since: now,
+                    sealed: false,
+                    until,
+                });
+                effects.push(Effect::Order(ShardOrder::RequestStop));
+            }
         }
     }
 
@@ -124,6 +149,9 @@ impl Job {
         }
         self.seal(now, effects);
         self.went_on();
+        if let Some(base) = self.stops_unserved() {
+            return self.end(Outcome::Stopped(base), effects);
+        }
         let Some(step) = self.resting_at().filter(|_| self.halted.is_empty()) else {
             return;
         };
@@ -171,6 +199,14 @@ impl Job {
         if given_up || (!last && !scoring) {
             self.end(Outcome::Stopped(step), effects);
         }
+    }
+
+    /// Where a run stops whose slices nobody has been given: all that there is of it is the base of
+    /// its branch, which is durable or the beginning.
+    fn stops_unserved(&self) -> Option<Step> {
+        let unserved = self.settings.hosts.is_some() && self.views.is_empty();
+        let idle = unserved && self.hosting.keeping.is_none();
+        self.stop.filter(|_| idle).map(|_| self.branch.base)
     }
 
     /// Versions that are kept for scoring or being scored.
@@ -240,6 +276,8 @@ impl Job {
             outcome: outcome.word().into(),
             cause: outcome.cause().map(str::to_owned),
         }));
+        // Nothing is done after it is told that the run is over.
+        self.remember(effects);
         effects.push(Effect::Close(outcome));
     }
 

@@ -2,7 +2,7 @@
 //! made durable, and a branch with the new layout begins there.
 
 use super::branch::Why;
-use super::{Command, Effect, Job};
+use super::{Effect, Job};
 use crate::fact::Fact;
 use crate::id::{MapNumber, Step};
 use crate::message::ShardOrder;
@@ -18,19 +18,8 @@ pub(super) enum Reshard {
 }
 
 impl Job {
-    /// Whether a command can be carried out, before it is answered.
-    ///
-    /// # Errors
-    /// Why not, and what to do.
-    pub fn may(&self, command: &Command) -> Result<(), String> {
-        match *command {
-            Command::Reshard { shards, at } => self.may_reshard(shards, at),
-            Command::Scale(_) | Command::Drain(_) | Command::Stop => Ok(()),
-        }
-    }
-
     /// Whether the parameters can be dealt to so many slices at that version.
-    fn may_reshard(&self, shards: u16, at: Option<Step>) -> Result<(), String> {
+    pub(super) fn may_reshard(&self, shards: u16, at: Option<Step>) -> Result<(), String> {
         if self.settings.hosts.is_none() {
             return Err(
                 "shards live in the coordinator; set [cluster] shard_processes and start \

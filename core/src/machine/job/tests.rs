@@ -5,6 +5,7 @@ mod orders;
 mod reshard;
 mod restart;
 mod scores;
+mod wishes;
 
 use super::*;
 
@@ -19,7 +20,9 @@ use crate::layout::SliceMap;
 use crate::ledger::Record;
 use crate::machine::fleet::{Cause, Member};
 use crate::machine::saver;
-use crate::message::{Contributor, Lease, ShardOrder, ShardReport, TaskScore, WorkerSays};
+use crate::message::{
+    Contributor, CoordinatorSays, Lease, ShardOrder, ShardReport, TaskScore, WorkerSays,
+};
 use crate::sampling::{Sampling, Shuffle};
 use crate::time::Span;
 use crate::tree::{Node, Tree};
@@ -73,6 +76,7 @@ fn settings() -> Settings {
         min_workers: 1,
         durable: None,
         members: Members::default(),
+        wishes: Wishes::default(),
     }
 }
 
@@ -921,7 +925,7 @@ fn a_stop_or_a_last_save_is_not_given_up_for_lack_of_workers() {
 fn a_stop_at_the_last_version_without_workers_leaves_the_scoring_to_the_next_start() {
     let mut bench = Bench::with_workers(1);
     bench.at_last();
-    bench.event(Event::Command(Command::Stop));
+    bench.event(Event::Command(Command::Leave));
     bench.down(1);
     let grace = bench.after(2000);
     assert_eq!(
