@@ -1,8 +1,15 @@
 //! Runs that are stopped and taken up again.
 
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
 use rustix::process::Signal;
 
 use crate::scene::{JOB, Scene, assert_code, assert_success, stderr, stdout};
+
+/// Bounds a wait that would otherwise have no end.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 const RESULTS: [&str; 4] = ["--hash-chain", "train.chain", "--report", "train.json"];
 
@@ -78,4 +85,72 @@ fn a_second_signal_ends_at_once() {
         "error: ended by a second signal; the same command line goes on\n"
     );
     scene.assert_empty();
+}
+
+/// What a run's directory has in it.
+fn entries(directory: &Path) -> BTreeSet<PathBuf> {
+    let entries = std::fs::read_dir(directory).expect("the run's directory");
+    entries
+        .map(|entry| entry.expect("readable").path())
+        .collect()
+}
+
+/// Big enough that its last checkpoint is still being written when the end comes.
+const BIG: &str = r#"
+[run]
+name = "big"
+steps = 10
+batch = 12
+partitions = 4
+evaluate_every = 10
+
+[cluster]
+shards = 2
+
+[checkpoint]
+every_steps = 2
+
+[model]
+name = "mlp"
+hidden = [900, 900]
+
+[optimizer]
+name = "adam"
+learning_rate = 0.001
+"#;
+
+#[test]
+fn an_end_in_the_middle_of_the_last_checkpoint_leaves_those_before_whole() {
+    let scene = Scene::new(BIG);
+    let (chain, _) = scene.reference();
+    let mut durable = 0;
+    for end in [Signal::TERM, Signal::KILL] {
+        let train = scene.start(&["train", "job.toml", "--workers", "1"]);
+        let status = scene.until("a checkpoint is durable", |status| {
+            status.job.durable_step.is_some_and(|step| step.0 > durable)
+        });
+        durable = status.job.durable_step.expect("just seen").0;
+        let run = scene.path("").join(&status.location.directory);
+        let before = entries(&run);
+        train.signal(Signal::TERM);
+        let deadline = Instant::now() + PATIENCE;
+        while entries(&run).is_subset(&before) {
+            assert!(Instant::now() < deadline, "no checkpoint begins");
+            std::thread::yield_now();
+        }
+        train.signal(end);
+        train.output();
+        scene.assert_empty();
+        let verified = scene.run(&["checkpoints", "verify", "--json"]);
+        assert_success(&verified);
+        let newest = stdout(&verified)
+            .lines()
+            .map(|line| serde_json::from_str::<serde_json::Value>(line).expect("one object"))
+            .filter_map(|line| line["step"].as_u64())
+            .max();
+        assert!(newest >= Some(durable), "{newest:?}, not {durable}");
+    }
+    let again = scene.run(&[&["train", "job.toml", "--workers", "2"], &RESULTS[..]].concat());
+    assert_success(&again);
+    assert_eq!(scene.read("train.chain"), chain);
 }
