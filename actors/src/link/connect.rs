@@ -86,6 +86,7 @@ pub async fn dial(
                     address: address.to_string(),
                     source,
                 })?;
+        socket.offer_lane(options.max_values);
         let reply = introduce(&mut socket, &hello).await.map_err(|source| {
             let address = address.to_string();
             DialError::Handshake { address, source }
@@ -167,8 +168,7 @@ pub(super) fn tcp(stream: TcpStream) -> io::Result<Socket> {
 pub(super) fn unix(stream: UnixStream) -> Socket {
     // With the system's own buffer both ends are woken for every fifth of a piece; it works as well.
     let _ = SockRef::from(&stream).set_send_buffer_size(SEND_BUFFER);
-    let (source, sink) = stream.into_split();
-    Socket::new(source, sink)
+    Socket::near(stream)
 }
 
 async fn introduce(socket: &mut Socket, hello: &Hello) -> Result<HelloReply, LinkError> {

@@ -295,6 +295,7 @@ impl Knock {
             checksum,
             window: options.window,
         };
+        self.socket.offer_lane(options.max_values);
         self.answer(&reply).await?;
         Ok(Link::start(
             self.socket,

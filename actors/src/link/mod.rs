@@ -4,7 +4,8 @@
 //! begins with a handshake, has a reading and a writing task that never wait for each other, and
 //! bounds everything: frames, queues, unconsumed bytes by credit, buffers by a pool. The one thing
 //! to know: whoever wants a tensor sent gives a shared buffer and it goes out as it lies in memory;
-//! what comes in is read straight into a pooled buffer of the tensor's length.
+//! what comes in is read straight into a pooled buffer of the tensor's length. Between
+//! processes of one host payloads pass through shared memory (`lane`).
 //!
 //! - [`dial`], [`Listener`], [`Knock`]: making a link;
 //! - [`LinkSender`]: control, tensors, newest-only streams;
@@ -17,13 +18,17 @@ mod backoff;
 mod connect;
 mod error;
 mod inbox;
+mod lane;
 mod listen;
+mod near;
 mod outbox;
 mod part;
 mod pool;
+mod reader;
 mod sender;
 mod shared;
 mod wire;
+mod writer;
 
 use std::sync::Arc;
 
@@ -32,9 +37,11 @@ use resilin_core::handshake::MIN_WINDOW;
 use tokio::sync::{Semaphore, mpsc};
 
 use assembly::Assembly;
+use lane::Incoming;
 use outbox::Outbox;
+use reader::Reader;
 use shared::Shared;
-use wire::{Reader, Socket};
+use wire::Socket;
 
 pub use assembly::{Filter, Wanted};
 pub use backoff::Backoff;
@@ -102,7 +109,12 @@ pub struct Link {
 
 impl Link {
     /// Starts the two tasks on the current runtime.
-    fn start(socket: Socket, options: LinkOptions, checksum: Checksum, peer_window: u32) -> Self {
+    fn start(
+        mut socket: Socket,
+        options: LinkOptions,
+        checksum: Checksum,
+        peer_window: u32,
+    ) -> Self {
         let LinkOptions {
             checksum: _,
             window,
@@ -115,8 +127,10 @@ impl Link {
             window >= MIN_WINDOW,
             "a smaller window could stop a stream of pieces"
         );
+        let (outgoing, incoming) = socket.lanes();
+        let lane_bytes = incoming.as_ref().map_or(0, Incoming::bytes);
         let shared = Shared::new(
-            Outbox::new(in_flight, peer_window, window),
+            Outbox::new(in_flight, peer_window, window, lane_bytes),
             checksum,
             window,
         );
@@ -125,12 +139,17 @@ impl Link {
             source: socket.source,
             shared: Arc::clone(&shared),
             assembly: Assembly::new(pool, want, max_values, window),
+            lane: incoming,
             events,
             control_room: Arc::new(Semaphore::new(CONTROL_ROOM as usize)),
             max_control: MAX_CONTROL_BYTES,
         };
         let reader = tokio::spawn(reader.read_until_end());
-        tokio::spawn(wire::write_until_end(socket.sink, Arc::clone(&shared)));
+        tokio::spawn(writer::write_until_end(
+            socket.sink,
+            outgoing,
+            Arc::clone(&shared),
+        ));
         Self {
             sender: LinkSender::new(Arc::clone(&shared)),
             inbox: Inbox {

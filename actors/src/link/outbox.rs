@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
-use resilin_core::frame::{DataHeader, PIECE_VALUES};
+use resilin_core::frame::{Credit, DataHeader, PIECE_VALUES};
 
 use super::pool::SharedValues;
 
@@ -42,8 +42,8 @@ pub(super) struct Full;
 pub(super) enum Work {
     /// A whole frame.
     Control(Vec<u8>),
-    /// A grant of this many bytes to the peer.
-    Credit(u64),
+    /// A grant to the peer.
+    Credit(Credit),
     /// One piece of a tensor.
     Piece(Piece),
 }
@@ -68,6 +68,29 @@ struct Current {
     sent: usize,
 }
 
+/// How far this side has read its lane.
+#[derive(Clone, Copy, Debug)]
+struct LaneRead {
+    bytes: u64,
+    told: u64,
+    until: u64,
+}
+
+impl LaneRead {
+    fn new(bytes: u64) -> Self {
+        Self {
+            bytes,
+            told: 0,
+            until: 0,
+        }
+    }
+
+    /// Half a lane at a time, which is a whole tensor where the lane has room for two.
+    fn is_due(self) -> bool {
+        self.until > self.told && (self.until - self.told) * 2 >= self.bytes
+    }
+}
+
 /// The queue of a link.
 #[derive(Debug)]
 pub(super) struct Outbox {
@@ -85,14 +108,15 @@ pub(super) struct Outbox {
     credit: u64,
     owed: u64,
     owe_at: u64,
+    lane: LaneRead,
     sequence: u64,
     superseded: u64,
 }
 
 impl Outbox {
     /// A queue of at most `in_flight` bytes towards a peer that grants `peer_window` bytes and
-    /// gets its own grants back in lumps of a quarter of `window`.
-    pub(super) fn new(in_flight: usize, peer_window: u32, window: u32) -> Self {
+    /// gets its own grants back in lumps of a quarter of `window`, and half of a lane of `lane` bytes.
+    pub(super) fn new(in_flight: usize, peer_window: u32, window: u32, lane: u64) -> Self {
         Self {
             urgent: VecDeque::new(),
             urgent_bytes: 0,
@@ -106,6 +130,7 @@ impl Outbox {
             credit: peer_window.into(),
             owed: 0,
             owe_at: u64::from(window / 4),
+            lane: LaneRead::new(lane),
             sequence: 0,
             superseded: 0,
         }
@@ -155,6 +180,12 @@ impl Outbox {
         self.owed >= self.owe_at
     }
 
+    /// We have read the lane as far as `until`; true when the peer should know.
+    pub(super) fn lane_read(&mut self, until: u64) -> bool {
+        self.lane.until = until;
+        self.lane.is_due()
+    }
+
     /// What to write next, if there is anything that may go. What was given before is written.
     pub(super) fn next(&mut self) -> Option<Work> {
         self.queued_bytes -= std::mem::take(&mut self.leaving_bytes);
@@ -162,8 +193,12 @@ impl Outbox {
             self.urgent_bytes -= frame.len();
             return Some(Work::Control(frame));
         }
-        if self.owed >= self.owe_at {
-            return Some(Work::Credit(std::mem::take(&mut self.owed)));
+        if self.owed >= self.owe_at || self.lane.is_due() {
+            self.lane.told = self.lane.until;
+            return Some(Work::Credit(Credit {
+                bytes: std::mem::take(&mut self.owed),
+                lane: self.lane.told,
+            }));
         }
         if self.current.is_none() {
             self.current = self.begin();
@@ -241,7 +276,7 @@ impl Outbox {
     pub(super) fn clear(&mut self) {
         *self = Self {
             superseded: self.superseded,
-            ..Self::new(self.in_flight, 0, u32::MAX)
+            ..Self::new(self.in_flight, 0, u32::MAX, 0)
         };
     }
 }

@@ -35,7 +35,7 @@ fn tensor(step: u64, mib: usize) -> OutTensor {
 }
 
 fn outbox(in_flight_mib: usize, credit_mib: u32) -> Outbox {
-    Outbox::new(in_flight_mib * MIB, credit_mib << 20, 4 << 20)
+    Outbox::new(in_flight_mib * MIB, credit_mib << 20, 4 << 20, 8 << 20)
 }
 
 /// What is written now: `control`, `credit bytes`, or `step@first value`.
@@ -43,7 +43,8 @@ fn drain(outbox: &mut Outbox) -> Vec<String> {
     std::iter::from_fn(|| outbox.next())
         .map(|work| match work {
             Work::Control(frame) => format!("control {}", frame.len()),
-            Work::Credit(bytes) => format!("credit {bytes}"),
+            Work::Credit(Credit { bytes, lane: 0 }) => format!("credit {bytes}"),
+            Work::Credit(Credit { bytes, lane }) => format!("credit {bytes}, lane {lane}"),
             Work::Piece(Piece { header, values }) => {
                 format!("{}@{}+{}", header.step, header.offset, values.len())
             }
@@ -63,6 +64,18 @@ fn control_and_credit_go_before_tensors() {
         ["control 30", "credit 1049576", "1@0+1"]
     );
     assert!(outbox.is_empty());
+}
+
+#[test]
+fn what_is_read_of_a_lane_is_told_by_halves() {
+    let mut outbox = outbox(8, 8);
+    assert!(!outbox.lane_read(3 << 20));
+    assert!(drain(&mut outbox).is_empty());
+    assert!(outbox.lane_read(4 << 20), "half of 8 MiB");
+    outbox.owe(10);
+    assert_eq!(drain(&mut outbox), ["credit 10, lane 4194304"]);
+    assert!(!outbox.lane_read(7 << 20), "4 MiB of it are known");
+    assert!(drain(&mut outbox).is_empty());
 }
 
 #[test]

@@ -160,9 +160,20 @@ impl SharedValues {
 
     /// The crc of the values' bytes; made once for all clones.
     pub(super) fn crc(&self) -> u32 {
+        self.crc_or(|| frame::crc(bytemuck::cast_slice(self)))
+    }
+
+    /// Whether the crc was made already.
+    pub(super) fn has_crc(&self) -> bool {
+        let crcs = self.crcs.lock().unwrap_or_else(PoisonError::into_inner);
+        crcs.contains_key(&(self.range.start, self.range.end))
+    }
+
+    /// [`Self::crc`], which `make` makes if nobody has.
+    pub(super) fn crc_or(&self, make: impl FnOnce() -> u32) -> u32 {
         let mut crcs = self.crcs.lock().unwrap_or_else(PoisonError::into_inner);
         let made = crcs.entry((self.range.start, self.range.end));
-        *made.or_insert_with(|| frame::crc(bytemuck::cast_slice(self)))
+        *made.or_insert_with(make)
     }
 
     /// Number of values.

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use resilin_core::frame::{self, Checksum};
+use resilin_core::frame::{self, Checksum, Credit};
 use serde::Serialize;
 use tokio::sync::Notify;
 
@@ -24,6 +24,8 @@ pub struct LinkCounters {
     pub bytes_out: u64,
     /// Bytes that were not sent because pieces went as the rows that are not zero.
     pub bytes_saved: u64,
+    /// Bytes of those sent that went through the lane.
+    pub bytes_by_lane: u64,
     /// Bytes of tensors that wait for the peer.
     pub queued_bytes: u64,
     /// Most bytes of tensors that ever waited.
@@ -44,6 +46,9 @@ pub(super) struct Shared {
     frames_out: AtomicU64,
     bytes_out: AtomicU64,
     bytes_saved: AtomicU64,
+    bytes_by_lane: AtomicU64,
+    /// How far the peer has read its lane.
+    lane_is_read: AtomicU64,
     pub(super) checksum: Checksum,
     window: u32,
 }
@@ -75,6 +80,8 @@ impl Shared {
             frames_out: AtomicU64::new(0),
             bytes_out: AtomicU64::new(0),
             bytes_saved: AtomicU64::new(0),
+            bytes_by_lane: AtomicU64::new(0),
+            lane_is_read: AtomicU64::new(0),
             checksum,
             window,
         })
@@ -114,10 +121,23 @@ impl Shared {
         self.queue(|outbox| outbox.set_newest(stream, tensor))
     }
 
-    /// The peer has granted `bytes`.
-    pub(super) fn grant(&self, bytes: u64) {
+    /// The peer has granted `bytes`, and says how far it has read its lane.
+    pub(super) fn grant(&self, Credit { bytes, lane }: Credit) {
+        self.lane_is_read.fetch_max(lane, Ordering::Relaxed);
         // A link that has ended needs no credit.
         let _ = self.queue(|outbox| outbox.grant(bytes));
+    }
+
+    /// How far the peer has read the lane that it gave.
+    pub(super) fn lane_is_read(&self) -> u64 {
+        self.lane_is_read.load(Ordering::Relaxed)
+    }
+
+    /// This side has read its lane as far as `until`.
+    pub(super) fn lane_read(&self, until: u64) {
+        if self.with(|state| state.outbox.lane_read(until)) {
+            self.work.notify_one();
+        }
     }
 
     /// Counts payload that arrived against the window.
@@ -227,6 +247,11 @@ impl Shared {
         self.bytes_out.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
+    pub(super) fn count_by_lane(&self, bytes: usize) {
+        self.bytes_by_lane
+            .fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
     pub(super) fn count_saved(&self, bytes: usize) {
         self.bytes_saved.fetch_add(bytes as u64, Ordering::Relaxed);
     }
@@ -259,6 +284,7 @@ impl Shared {
             frames_out: self.frames_out.load(Ordering::Relaxed),
             bytes_out: self.bytes_out.load(Ordering::Relaxed),
             bytes_saved: self.bytes_saved.load(Ordering::Relaxed),
+            bytes_by_lane: self.bytes_by_lane.load(Ordering::Relaxed),
             queued_bytes: queued as u64,
             queued_bytes_max: queued_max as u64,
             superseded,

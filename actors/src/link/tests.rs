@@ -3,6 +3,7 @@
 mod faults;
 mod flow;
 mod handshake;
+mod lanes;
 
 use std::future::Future;
 use std::sync::Arc;

@@ -47,6 +47,10 @@ fn data_frame(checksum: Checksum) -> Vec<u8> {
     frame
 }
 
+fn credit(bytes: u64) -> Credit {
+    Credit { bytes, lane: 0 }
+}
+
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -74,11 +78,18 @@ fn golden_bytes() {
         "fc7ea8f3a0ceaace7bd55a12287e2c595a50d14d4f46324391083ab43e90b6eb"
     );
     assert_eq!(
-        hex(&credit_frame(Credit { bytes: 1000 })),
+        hex(&credit_frame(credit(1000))),
         "52534c4e010003010a00000000000000000000009f882fa481a56279746573cd03e8"
     );
     assert_eq!(
-        hex(&control_frame(&Credit { bytes: 7 }).expect("small")),
+        hex(&credit_frame(Credit {
+            lane: 5,
+            ..credit(7)
+        })),
+        "52534c4e010003010e0000000000000000000000af62323f82a5627974657307a46c616e6505"
+    );
+    assert_eq!(
+        hex(&control_frame(&credit(7)).expect("small")),
         "52534c4e0100010100000000080000009d0be96e0443f20c81a5627974657307"
     );
 }
@@ -86,11 +97,7 @@ fn golden_bytes() {
 #[test]
 fn every_flip_and_every_cut_is_an_error() {
     let control = control_frame(&(1_u64, "drain")).expect("small");
-    for frame in [
-        data_frame(Checksum::On),
-        control,
-        credit_frame(Credit { bytes: 9 }),
-    ] {
+    for frame in [data_frame(Checksum::On), control, credit_frame(credit(9))] {
         for bit in 0..frame.len() * 8 {
             let mut bytes = frame.clone();
             bytes[bit / 8] ^= 1 << (bit % 8);
@@ -126,7 +133,8 @@ fn garbage_never_panics() {
             let _ = decode_message::<DataHeader>(&bytes);
             let kind = [FrameKind::Data, FrameKind::Credit][round % 2];
             let head = bytes.split_off(PRELUDE_BYTES);
-            let prelude = sealed(kind, Checksum::On, &head, 0, || crc(&[])).expect("short");
+            let prelude =
+                sealed((kind, Checksum::On, Route::Socket), &head, 0, || crc(&[])).expect("short");
             bytes.copy_from_slice(&prelude);
             bytes.extend(head);
             assert!(
@@ -145,7 +153,7 @@ fn limits_are_checked_on_the_prelude_alone() {
         bytes[..4].copy_from_slice(&MAGIC);
         bytes[4..6].copy_from_slice(&FORMAT.to_le_bytes());
         bytes[6] = kind as u8;
-        bytes[7] = FLAG_CHECKSUM;
+        bytes[7] = 1;
         bytes[8..12].copy_from_slice(&header.to_le_bytes());
         bytes[12..16].copy_from_slice(&payload.to_le_bytes());
         Prelude::parse(&bytes).map(|_| ())
@@ -176,6 +184,37 @@ fn limits_are_checked_on_the_prelude_alone() {
     );
     assert_eq!(prelude(FrameKind::Control, 1, 0), over("header", 1, 0));
     assert_eq!(prelude(FrameKind::Credit, 0, 1), over("payload", 1, 0));
+}
+
+#[test]
+fn only_data_has_a_lane() {
+    let prelude = |kind: FrameKind, flags: u8| {
+        let mut bytes = sealed((kind, Checksum::On, Route::Socket), &[], 0, || 0).expect("short");
+        bytes[7] = flags;
+        Prelude::parse(&bytes).map(|prelude| (prelude.checksum, prelude.route))
+    };
+    let data = FrameKind::Data;
+    assert_eq!(prelude(data, 0), Ok((Checksum::Off, Route::Socket)));
+    assert_eq!(prelude(data, 1), Ok((Checksum::On, Route::Socket)));
+    assert_eq!(prelude(data, 2), Ok((Checksum::Off, Route::Lane)));
+    assert_eq!(prelude(data, 3), Ok((Checksum::On, Route::Lane)));
+    for (kind, flags) in [
+        (data, 4),
+        (data, 128),
+        (FrameKind::Control, 3),
+        (FrameKind::Credit, 2),
+    ] {
+        assert_eq!(prelude(kind, flags), Err(FrameError::Flags(flags)));
+    }
+}
+
+#[test]
+fn a_frame_alone_has_no_lane() {
+    let mut head = Vec::new();
+    let kind = (FrameKind::Data, Checksum::On, Route::Lane);
+    write_head(kind, &header(), 16, || crc(&payload()), &mut head).expect("short");
+    head.extend(payload());
+    assert_eq!(Frame::decode(&head), Err(FrameError::Flags(3)));
 }
 
 #[test]

@@ -171,8 +171,11 @@ async fn a_newer_version_aborts_the_older_half_way() {
     }
     link.sender().send_newest(Stream(0), weights(2)).unwrap();
     link.sender().send_newest(Stream(0), weights(3)).unwrap();
-    raw.write(&frame::credit_frame(Credit { bytes: 1 << 20 }))
-        .await;
+    raw.write(&frame::credit_frame(Credit {
+        bytes: 1 << 20,
+        lane: 0,
+    }))
+    .await;
     assert_eq!(raw.read_piece().await, (3, 0));
     assert_eq!(link.sender().counters().superseded, 2);
 }
