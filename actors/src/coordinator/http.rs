@@ -211,10 +211,13 @@ async fn look(desk: &Desk) -> Result<Seen, Refused> {
 }
 
 async fn command(desk: &Desk, command: Command) -> Result<HttpResponse, Refused> {
+    let outlives = command.outlives();
     let sent = desk.common.peers().job.send(Operator(command)).await;
     let answer = sent.map_err(|_| Refused::Ending)?;
     answer.map_err(Refused::Cannot)?;
-    written(desk).await?;
+    if outlives {
+        written(desk).await?;
+    }
     Ok(HttpResponse::Accepted().json(json!({ "accepted": true })))
 }
 

@@ -5,6 +5,18 @@ use super::{Command, Effect, Job};
 use crate::message::CoordinatorSays;
 use crate::time::Time;
 
+impl Command {
+    /// Whether it is done even if the coordinator is lost first: whoever asked is told yes once it is
+    /// written down.
+    #[must_use]
+    pub fn outlives(&self) -> bool {
+        match self {
+            Self::Stop | Self::Reshard { .. } => true,
+            Self::Scale(_) | Self::Drain(_) | Self::Leave => false,
+        }
+    }
+}
+
 impl Job {
     /// Whether a command can be carried out, before it is answered.
     ///
