@@ -31,7 +31,9 @@ pub fn encode_sparse(values: &[f32], out: &mut Vec<u8>) -> bool {
     let (looked, zeros) = sample.fold((0, 0), |(looked, zeros), value| {
         (looked + 1, zeros + usize::from(value.to_bits() == 0))
     });
-    if zeros * 2 < looked || values.is_empty() {
+    // A dense layer behind units and pixels that are off has every other zero as well, and none to
+    // spare: it is not looked through.
+    if zeros * 4 < looked * 3 || values.is_empty() {
         return false;
     }
     let most = size_of_val(values) / 2;
