@@ -31,9 +31,9 @@ const COVERED: usize = PRELUDE_BYTES - 4;
 pub enum FrameKind {
     /// A message of the control plane: no header, the payload is its msgpack.
     Control = 1,
-    /// A piece of a tensor, under a [`DataHeader`].
+    /// A piece of a tensor, under a [`DataHeader`](super::DataHeader).
     Data = 2,
-    /// Permission to send more payload bytes, under a [`Credit`]; no payload.
+    /// Permission to send more payload bytes, under a [`Credit`](super::Credit); no payload.
     Credit = 3,
 }
 
@@ -135,7 +135,7 @@ impl Prelude {
         }
     }
 
-    /// Checks the crc of a payload, given as computed by [`crc`]; true without one.
+    /// Checks the crc of a payload, given as computed by [`crc`](super::crc); true without one.
     pub fn check_payload(&self, computed: u32) -> Result<(), FrameError> {
         match self.checksum {
             Checksum::On if computed != self.payload_crc => Err(FrameError::Corrupt("payload")),
