@@ -35,9 +35,6 @@ async fn write_all(sink: &mut Sink, lane: Option<Outgoing>, shared: &Shared) -> 
         if let Err(cause) = result {
             return cause;
         }
-        // A lane never makes this task wait. Piece by piece in turn, all peers have a version at
-        // nearly the same time; else the first would compute while the others wait for theirs.
-        tokio::task::yield_now().await;
     }
 }
 
@@ -79,7 +76,12 @@ async fn write_one(
             shared.count_out(head.len() + runs.len());
             shared.count_saved(size_of_val(&*piece.values) - runs.len());
         }
-        Work::Piece(piece) => write_piece(sink, shared, &piece, head, lane.as_mut()).await?,
+        Work::Piece(piece) => {
+            // A lane never makes this task wait. Piece by piece in turn, all peers have a version at
+            // nearly the same time; else the first would compute while the others wait for theirs.
+            tokio::task::yield_now().await;
+            write_piece(sink, shared, &piece, head, lane.as_mut()).await?;
+        }
     }
     Ok(())
 }
