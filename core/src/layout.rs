@@ -103,8 +103,8 @@ impl Layout {
     }
 }
 
-/// Which blocks each slice has: a pure function of the block count and the slice count; the last
-/// slices have one block more (13 over 5: 2, 2, 3, 3, 3), since the last block may be short.
+/// Which blocks each slice has: a pure function of the block count and the slice count; the first
+/// slices have one block more (13 over 5: 3, 3, 3, 2, 2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SliceMap {
     blocks: usize,
@@ -146,9 +146,8 @@ impl SliceMap {
     pub fn range(self, slice: SliceId) -> Range<usize> {
         let (count, s) = (usize::from(self.slices), usize::from(slice.0));
         let (length, longer) = (self.blocks / count, self.blocks % count);
-        let shorter = count - longer;
-        let start = s * length + s.saturating_sub(shorter);
-        start..start + length + usize::from(s >= shorter)
+        let start = s * length + s.min(longer);
+        start..start + length + usize::from(s < longer)
     }
 }
 
@@ -162,9 +161,9 @@ mod tests {
             let map = SliceMap::new(blocks, slices);
             map.ids().map(|s| map.range(s).len()).collect::<Vec<_>>()
         };
-        assert_eq!(lengths(13, 5), vec![2, 2, 3, 3, 3]);
+        assert_eq!(lengths(13, 5), vec![3, 3, 3, 2, 2]);
         assert_eq!(lengths(2, 5), vec![1, 1]);
-        assert_eq!(SliceMap::new(13, 5).range(SliceId(3)), 7..10);
+        assert_eq!(SliceMap::new(13, 5).range(SliceId(3)), 9..11);
     }
 
     #[test]
