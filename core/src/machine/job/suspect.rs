@@ -87,7 +87,10 @@ impl Job {
             return;
         };
         let Found { step, by, .. } = suspect.found;
-        let able = self.active().filter(|m| self.evaluates(*m, step));
+        // Whoever drains still works on the step, and may be the only one that does.
+        let draining = self.members.draining().iter().copied();
+        let able = self.active().chain(draining);
+        let able = able.filter(|m| self.evaluates(*m, step));
         let nearness = |member: &Incarnation| {
             let at = self.members.get(*member).map(State::machine);
             (at == Some(&suspect.machine), *member == by, *member)
