@@ -153,13 +153,9 @@ impl Reader {
         header: DataHeader,
         values: usize,
     ) -> Result<(), LinkError> {
-        let no_lane = || prelude.check_route(Route::Socket);
-        let Some(lane) = &mut self.lane else {
-            return Ok(no_lane()?);
+        let (Some(lane), Encoding::F32) = (&mut self.lane, header.encoding) else {
+            return Ok(prelude.check_route(Route::Socket)?);
         };
-        if header.encoding != Encoding::F32 {
-            return Ok(no_lane()?);
-        }
         let place = lane.place(prelude.payload as usize)?;
         let superseded = self.assembly.begin(header, values)?;
         let mut hasher = hasher(prelude.checksum);
