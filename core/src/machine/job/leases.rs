@@ -47,12 +47,14 @@ impl Job {
         if everywhere { low.next() } else { low }
     }
 
-    /// Nobody was told of a lease before it was known how far the slices are.
+    /// Nobody was told of a lease before it was known how far the slices are. What members brought of
+    /// an earlier life may be over by then.
     pub(super) fn begin_leases_at_low(&mut self) {
         let (low, now) = (self.low(), self.now);
         self.leases.alter_where(
             |_| true,
             |held| {
+                held.retain(|lease| lease.until.is_none_or(|until| until > low));
                 for lease in held {
                     (lease.from, lease.given) = (lease.from.max(low), now);
                 }

@@ -71,6 +71,30 @@ fn with_all_hosts_back_the_run_goes_on_where_it_is() {
     assert_eq!(effects.iter().filter(line).count(), 1);
 }
 
+/// The slices may have gone on beyond what members were told last, and the next plan, which tidies
+/// up, may have to wait.
+#[test]
+fn a_lease_that_was_over_before_the_slices_were_heard_is_none() {
+    let mut run = restarted();
+    back(&mut run, 1);
+    back(&mut run, 2);
+    let job = &mut run.bench.job;
+    assert_eq!(job.low(), Step(3));
+    let brought = |number, from, until| leases::Held {
+        holder: worker(number),
+        from: Step(from),
+        until,
+        given: Time(0),
+    };
+    job.leases.alter(PartitionId(1), |held| {
+        *held = vec![brought(2, 0, Some(Step(2))), brought(3, 2, None)];
+    });
+    job.begin_leases_at_low();
+    let held = job.leases.get(PartitionId(1)).iter();
+    let held: Vec<_> = held.map(|l| (l.holder, l.from, l.until)).collect();
+    assert_eq!(held, [(worker(3), Step(3), None)]);
+}
+
 /// A host takes up what it is told under a generation that it has not seen.
 #[test]
 fn what_follows_after_a_restart_is_told_under_another_generation() {
