@@ -280,6 +280,11 @@ pub enum ShardOrder {
         /// The version.
         version: Step,
     },
+    /// This version is to be scored, whatever was said of it: its score is lost.
+    Pin {
+        /// The version.
+        version: Step,
+    },
     /// Records of steps before this one are in the ledger.
     Recorded {
         /// The first step that is not.

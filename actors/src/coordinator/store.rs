@@ -7,7 +7,7 @@ use actix::{Actor, Context, Handler, Message};
 use resilin_checkpoint::{Events, Result};
 use resilin_core::fact::Dated;
 use resilin_core::ledger::Record;
-use resilin_core::machine::job::Event::Taken;
+use resilin_core::machine::job::Event::{ScoreTaken, Taken};
 use resilin_core::machine::job::{Outcome, Status};
 use resilin_core::machine::saver::Event;
 use resilin_core::message::Branch;
@@ -165,11 +165,28 @@ impl Handler<Append> for StoreActor {
     type Result = ();
 
     fn handle(&mut self, Append(records): Append, _: &mut Context<Self>) {
+        let scores: Vec<_> = records.iter().filter_map(score_of).collect();
         self.backlog.extend(records);
         if self.try_at.is_none_or(|at| self.backlog.len() >= at) {
             // Told by `write_ledger`; a commit needs it written and fails with the same words.
             let _ = self.write_ledger();
         }
+        // Training does not wait for a disk that is full.
+        for taken in scores {
+            self.common.peers().job.do_send(job::Kept(taken));
+        }
+    }
+}
+
+fn score_of(record: &Record) -> Option<resilin_core::machine::job::Event> {
+    match record {
+        Record::Evaluation { timeline, step, .. } => Some(ScoreTaken(*timeline, *step)),
+        Record::Start { .. }
+        | Record::Job { .. }
+        | Record::Rollback { .. }
+        | Record::Initial { .. }
+        | Record::Step(_)
+        | Record::Members(_) => None,
     }
 }
 

@@ -124,16 +124,18 @@ impl Sim<'_> {
         Ok(())
     }
 
-    /// Slices in shard processes keep a step's record until it is written.
+    /// Slices in shard processes keep a step's record, and a version's weights, until it is written.
     fn append(&mut self, record: Record, ends: Time) {
         let taken = match &record {
             Record::Step(step) => Some(job::Event::Taken(step.timeline, step.step.next())),
+            Record::Evaluation { timeline, step, .. } => {
+                Some(job::Event::ScoreTaken(*timeline, *step))
+            }
             Record::Start { .. }
             | Record::Job { .. }
             | Record::Members(_)
             | Record::Initial { .. }
-            | Record::Rollback { .. }
-            | Record::Evaluation { .. } => None,
+            | Record::Rollback { .. } => None,
         };
         self.with_store(|store| store.append(record));
         if let Some(taken) = taken.filter(|_| self.schedule.hosting.is_some()) {

@@ -146,6 +146,8 @@ pub struct Job {
     evaluation: Option<evaluation::Evaluation>,
     audits: audit::Audits,
     metrics: BTreeMap<Step, Metrics>,
+    /// Versions whose score the store has not taken; shard processes keep them.
+    untaken: BTreeSet<Step>,
     /// Versions told to be not evaluated.
     unscored: BTreeSet<Step>,
     /// Versions before this one are scored, being scored, or told.
@@ -210,6 +212,7 @@ impl Job {
             evaluation: None,
             audits: audit::Audits::default(),
             metrics: settings.metrics.clone(),
+            untaken: BTreeSet::new(),
             unscored: BTreeSet::new(),
             judged: settings.branch.base,
             wanted: settings.workers,
@@ -283,6 +286,7 @@ impl Job {
             Event::Host(news) => self.host(now, news, effects),
             Event::Order(order) => effects.push(Effect::Order(order)),
             Event::Taken(timeline, before) => self.taken(timeline, before, effects),
+            Event::ScoreTaken(timeline, version) => self.score_taken(timeline, version, effects),
             Event::BranchKept(timeline) => self.branch_kept(now, timeline, effects),
             Event::ViewsKept => self.views_kept(effects),
             Event::KeepFailed(reason) => self.keep_failed(now, reason),

@@ -156,6 +156,7 @@ impl Job {
         self.suspects.clear();
         self.evaluation = None;
         self.metrics.split_off(&base.next());
+        self.untaken.clear();
         self.unscored.split_off(&base.next());
         self.judged = base;
         self.commits.clear();

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Effect, Job, SliceState};
 use crate::fact::Fact;
-use crate::id::{Incarnation, Step};
+use crate::id::{Incarnation, Step, Timeline};
 use crate::ledger::Record;
 use crate::message::{CoordinatorSays, PARTS, ShardOrder, TaskScore};
 use crate::time::Time;
@@ -64,7 +64,8 @@ impl Job {
         self.judge_passed(effects);
         let mut slices = self.slices.values();
         let pinned = slices.clone().filter_map(|slice| slice.pinned).min();
-        let Some(version) = pinned.filter(|_| self.evaluation.is_none()) else {
+        let idle = |version: &Step| self.evaluation.is_none() && !self.untaken.contains(version);
+        let Some(version) = pinned.filter(idle) else {
             return;
         };
         let missed = self.is_gone(version);
@@ -256,7 +257,35 @@ impl Job {
             parts,
         }));
         effects.push(Effect::Tell(Fact::Evaluated(metrics)));
-        effects.push(Effect::Order(ShardOrder::Evaluated { version }));
+        // Shard processes outlive a coordinator that knows the score, and its record may not.
+        if self.settings.hosts.is_some() {
+            self.untaken.insert(version);
+        } else {
+            effects.push(Effect::Order(ShardOrder::Evaluated { version }));
+        }
+    }
+
+    /// The slices may let go of the version.
+    pub(super) fn score_taken(
+        &mut self,
+        timeline: Timeline,
+        version: Step,
+        effects: &mut Vec<Effect>,
+    ) {
+        if timeline == self.branch.timeline && self.untaken.remove(&version) {
+            effects.push(Effect::Order(ShardOrder::Evaluated { version }));
+        }
+    }
+
+    /// Slices that were told of a score which is lost let go of the last version, and the run does
+    /// not end without it.
+    fn last_score_again(&self, effects: &mut Vec<Effect>) {
+        let version = self.rules.last();
+        let wanted = self.rules.evaluated(version) && !self.metrics.contains_key(&version);
+        let unpinned = |slice: &SliceState| slice.pinned.is_none();
+        if wanted && self.resting_at() == Some(version) && self.slices.values().any(unpinned) {
+            effects.push(Effect::Order(ShardOrder::Pin { version }));
+        }
     }
 
     fn add_up(&self, evaluation: &Evaluation) -> Metrics {
@@ -287,7 +316,7 @@ impl Job {
     /// Repeats what may have been lost, and looks at what is late.
     pub(super) fn evaluation_again(&mut self, effects: &mut Vec<Effect>) {
         let Some(evaluation) = &self.evaluation else {
-            return;
+            return self.last_score_again(effects);
         };
         let mut tasks: BTreeMap<Incarnation, Vec<u32>> = BTreeMap::new();
         for (task, asked) in &evaluation.open {

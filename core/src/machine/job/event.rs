@@ -51,6 +51,8 @@ pub enum Event {
     /// The store has taken every record of the timeline before this step. Slices in this
     /// process do not wait for it.
     Taken(Timeline, Step),
+    /// The store has taken the score of the version, or keeps it in memory while it cannot write.
+    ScoreTaken(Timeline, Step),
     /// What `KeepBranch` asked for is durable.
     BranchKept(Timeline),
     /// What `KeepViews` asked for is durable.

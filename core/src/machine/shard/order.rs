@@ -29,6 +29,7 @@ impl Shard {
                 }
             }
             ShardOrder::Evaluated { version } => self.evaluated(version, effects),
+            ShardOrder::Pin { version } => self.pin_again(version, effects),
             ShardOrder::Recorded { before } => self.recorded(before, effects),
         }
     }

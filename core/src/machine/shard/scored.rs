@@ -36,6 +36,14 @@ impl Shard {
         self.progress(effects);
     }
 
+    /// What was scored is to be scored again, as long as nothing came after it.
+    pub(super) fn pin_again(&mut self, version: Step, effects: &mut Vec<Effect>) {
+        if version == self.step && self.pinned.is_none() {
+            self.scored = self.scored.filter(|scored| *scored < version);
+            self.pin(effects);
+        }
+    }
+
     /// The slice's primary voted to leave the newest version: what it kept before was over.
     pub(super) fn pin_as_primary_did(&mut self, effects: &mut Vec<Effect>) {
         if self.may_leave() {

@@ -99,3 +99,16 @@ fn a_backup_that_is_promoted_with_a_vote_keeps_the_version_that_it_leaves() {
     assert!(promoted.contains(&Effect::Unpin(Step(2))), "{promoted:?}");
     assert!(promoted.contains(&Effect::Pin(Step(4))), "{promoted:?}");
 }
+
+#[test]
+fn a_version_that_was_scored_is_kept_again_unless_another_came_after_it() {
+    let mut bench = Bench::with(every_second(rules(1)));
+    (0..2).for_each(|_| drop(bench.commit()));
+    bench.order(over(2));
+    let pin = ShardOrder::Pin { version: Step(2) };
+    assert_eq!(bench.order(pin)[0], Effect::Pin(Step(2)));
+    assert_eq!(bench.order(pin), vec![], "said again");
+    bench.order(over(2));
+    bench.commit();
+    assert_eq!(bench.order(pin), vec![], "it is gone");
+}

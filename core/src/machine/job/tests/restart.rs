@@ -255,3 +255,73 @@ fn slices_that_rest_for_what_a_lost_coordinator_was_asked_go_on() {
         "{again:?}"
     );
 }
+
+/// What is ordered of slices, each order once.
+fn orders(effects: &[Effect]) -> Vec<ShardOrder> {
+    let order = |effect: &Effect| match effect {
+        Effect::Host(_, HostTold::Order { order, slice, .. }) if slice.0 == 0 => Some(*order),
+        _ => None,
+    };
+    let mut orders: Vec<ShardOrder> = effects.iter().filter_map(order).collect();
+    orders.dedup();
+    orders
+}
+
+#[test]
+fn hosts_keep_a_version_until_its_score_is_in_the_store() {
+    let mut run = restarted();
+    (1..=2).for_each(|number| drop(back(&mut run, number)));
+    for (slice, step) in [(0, 4), (1, 3)] {
+        run.bench.shard(slice, step, &[], Some(2), false);
+    }
+    let over = ShardOrder::Evaluated { version: Step(2) };
+    for task in 0..3 {
+        let (timeline, version, score) = (timeline(), Step(2), TaskScore::default());
+        let says = WorkerSays::Evaluated {
+            timeline,
+            version,
+            task,
+            score,
+        };
+        let effects = run.bench.said(1, says);
+        assert_eq!(orders(&effects), [], "task {task}");
+    }
+    assert!(run.bench.job.metrics.contains_key(&Step(2)));
+    let again = run.bench.shard(0, 4, &[], Some(2), false);
+    assert_eq!(orders(&again), [], "its record is on the way");
+    let old = Event::ScoreTaken(Timeline::first(1), Step(2));
+    assert_eq!(
+        orders(&run.bench.event(old)),
+        [],
+        "of a branch that is left"
+    );
+    let taken = Event::ScoreTaken(timeline(), Step(2));
+    assert_eq!(orders(&run.bench.event(taken)), [over]);
+    let lost = run.bench.shard(0, 4, &[], Some(2), false);
+    assert_eq!(
+        orders(&lost),
+        [over],
+        "said again to whoever did not hear it"
+    );
+}
+
+#[test]
+fn the_last_version_is_scored_although_hosts_let_go_of_it_for_a_score_that_is_lost() {
+    let mut run = restarted();
+    (1..=2).for_each(|number| drop(back(&mut run, number)));
+    run.bench.advance(6);
+    let mut said = Vec::new();
+    for (slice, pinned) in [(0, None), (1, Some(6))] {
+        said.extend(run.bench.shard(slice, 6, &[], pinned, true));
+    }
+    said.extend(run.bench.after(500));
+    let pin = ShardOrder::Pin { version: Step(6) };
+    assert!(orders(&said).contains(&pin), "{said:?}");
+    let begun = run.bench.shard(0, 6, &[], Some(6), true);
+    let evaluated = |effect: &Effect| matches!(effect, Effect::Say(_, CoordinatorSays::Evaluate { version, .. }) if *version == Step(6));
+    assert!(begun.iter().any(evaluated), "{begun:?}");
+    assert!(
+        !orders(&run.bench.after(500)).contains(&pin),
+        "it is scored"
+    );
+}
