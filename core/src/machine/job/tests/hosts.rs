@@ -1,9 +1,9 @@
 //! Slices in hosts: the first placement, promotion, new backups, rollback.
 
-use super::super::leases::Held;
 use super::*;
 use crate::View;
 use crate::machine::fleet::HostNews;
+use crate::machine::job::leases::Held;
 use crate::message::{Backup, Holding, HostSays, HostTold, Peer};
 
 pub(super) const LEASE: u64 = 1000;

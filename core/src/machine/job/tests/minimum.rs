@@ -1,6 +1,7 @@
 //! Too few workers, workers that are held back, and runs that are taken up with workers at work.
 
 use super::*;
+use crate::machine::job::leases::Held;
 use crate::message::Claim;
 use crate::random::{Key, Purpose};
 
@@ -168,7 +169,7 @@ fn later(number: u32) -> Incarnation {
 }
 
 fn holders(bench: &Bench) -> Vec<Option<u32>> {
-    let holder = |held: &[leases::Held]| {
+    let holder = |held: &[Held]| {
         let last = held.last().filter(|lease| lease.until.is_none());
         last.map(|lease| lease.holder.number)
     };

@@ -2,6 +2,7 @@
 
 use super::hosts::{Hosted, Short, assigned, host, hosted, is_kept, served, view};
 use super::*;
+use crate::machine::job::leases::Held;
 use crate::message::{Duty, Holding, HostSays, HostTold};
 
 /// The reign after the one that hosts were numbered in.
@@ -80,7 +81,7 @@ fn a_lease_that_was_over_before_the_slices_were_heard_is_none() {
     back(&mut run, 2);
     let job = &mut run.bench.job;
     assert_eq!(job.low(), Step(3));
-    let brought = |number, from, until| leases::Held {
+    let brought = |number, from, until| Held {
         holder: worker(number),
         from: Step(from),
         until,

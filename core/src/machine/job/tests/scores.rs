@@ -1,4 +1,4 @@
-//! Evaluations that are late, or whose version is gone.
+//! Evaluations: shared out, added up in task order, and late, or of a version that is gone.
 
 use super::*;
 
@@ -90,4 +90,125 @@ fn the_next_version_waits_for_whoever_scores_by_name() {
         None,
         "the next evaluation holds nothing up"
     );
+}
+
+#[test]
+fn test_rows_are_shared_out_counted_once_and_added_in_task_order() {
+    let mut bench = Bench::with_workers(2);
+    bench.advance(2);
+    bench.shard(0, 2, &[], Some(2), false);
+    let effects = bench.shard(1, 2, &[], Some(2), false);
+    let tasks = |number: u32, effects: &[Effect]| -> Vec<u32> {
+        effects
+            .iter()
+            .filter_map(|effect| match effect {
+                Effect::Say(to, CoordinatorSays::Evaluate { tasks, .. })
+                    if *to == worker(number) =>
+                {
+                    Some(tasks.clone())
+                }
+                _ => None,
+            })
+            .flatten()
+            .collect()
+    };
+    assert_eq!(
+        (tasks(1, &effects), tasks(2, &effects)),
+        (vec![0, 2], vec![1])
+    );
+    assert_eq!(
+        tasks(1, &bench.down(2)),
+        vec![1],
+        "a lost worker's task moves"
+    );
+    let mut last = Vec::new();
+    for task in [2, 0, 0, 1] {
+        let score = TaskScore {
+            rows: 10,
+            correct: Some(u64::from(task)),
+            loss_sum: 0.1,
+            parts: [0.0, f64::from(task), 0.1, 0.0],
+        };
+        let (timeline, version) = (timeline(), Step(2));
+        last = bench.said(
+            1,
+            WorkerSays::Evaluated {
+                timeline,
+                version,
+                task,
+                score,
+            },
+        );
+    }
+    let metrics = Metrics {
+        version: Step(2),
+        epoch: 1,
+        rows: 30,
+        correct: Some(3),
+        loss_sum: 0.1 + 0.1 + 0.1,
+        parts: [0.0, 3.0, 0.1 + 0.1 + 0.1, 0.0],
+    };
+    assert!(
+        last.contains(&Effect::Tell(Fact::Evaluated(metrics))),
+        "{last:?}"
+    );
+    assert!(last.contains(&Effect::Order(ShardOrder::Evaluated { version: Step(2) })));
+}
+
+#[test]
+fn a_version_that_one_slice_could_not_keep_is_let_go_by_the_others() {
+    let mut bench = Bench::with_workers(1);
+    bench.advance(4);
+    let let_go = Effect::Order(ShardOrder::Evaluated { version: Step(4) });
+    assert!(!bench.shard(0, 4, &[], Some(4), false).contains(&let_go));
+    // The other still kept an earlier version as it went through 4.
+    bench.committed(0, 4);
+    bench.committed(1, 4);
+    let missed = Effect::Tell(Fact::NotEvaluated { version: Step(4) });
+    let effects = bench.shard(1, 5, &[], None, false);
+    assert!(effects.contains(&let_go), "{effects:?}");
+    assert!(effects.contains(&missed), "{effects:?}");
+    let again = bench.shard(1, 5, &[0], None, false);
+    assert!(!again.contains(&missed), "it is said once");
+    // Reports from before they let go of it come late: it is let go again, and not scored.
+    bench.shard(0, 5, &[], Some(4), false);
+    let late = bench.shard(1, 5, &[0, 1], Some(4), false);
+    assert!(late.contains(&let_go), "{late:?}");
+    let begun =
+        |effect: &Effect| matches!(effect, Effect::Say(_, CoordinatorSays::Evaluate { .. }));
+    assert!(!late.iter().any(begun), "{late:?}");
+}
+
+#[test]
+fn a_version_that_no_slice_kept_is_told() {
+    let mut bench = Bench::with_workers(1);
+    bench.shard(0, 3, &[], None, false);
+    let effects = bench.shard(1, 3, &[], None, false);
+    assert!(effects.contains(&Effect::Tell(Fact::NotEvaluated { version: Step(2) })));
+}
+
+#[test]
+fn an_impossible_score_is_not_counted() {
+    let mut bench = Bench::with_workers(1);
+    bench.at_last();
+    for score in [
+        TaskScore {
+            rows: u64::MAX,
+            ..TaskScore::default()
+        },
+        TaskScore {
+            rows: 1,
+            correct: Some(2),
+            ..TaskScore::default()
+        },
+    ] {
+        for task in 0..3 {
+            assert_eq!(bench.scored(task, score), vec![]);
+        }
+    }
+    assert_eq!(bench.scored(u32::MAX, TaskScore::default()), vec![]);
+    bench.scored(0, TaskScore::default());
+    bench.scored(1, TaskScore::default());
+    let last = bench.scored(2, TaskScore::default());
+    assert!(matches!(last[0], Effect::Append(_)), "{last:?}");
 }
