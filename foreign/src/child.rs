@@ -28,6 +28,10 @@ const ENVIRONMENT: [(&str, &str); 6] = [
     ),
 ];
 
+/// Deadlines that a child has for its first answer: libraries are loaded before it, which takes a
+/// minute and more where many workers start on a few cores.
+const START: u32 = 5;
+
 /// From the end of a child's output to its own.
 const END: Timespec = Timespec {
     tv_sec: 2,
@@ -93,14 +97,18 @@ impl Child {
         // A pipe that is closed is found again as an end below, with its cause.
         let _ = self.input.write_all(&line);
         let garbage = |line: &[u8]| Fault::Garbage(String::from_utf8_lossy(line).into_owned());
-        match self.answers.next(self.deadline) {
+        let patience = match ask {
+            Ask::Describe { .. } => START * self.deadline,
+            Ask::Initialise(_) | Ask::Gradient { .. } | Ask::Score { .. } => self.deadline,
+        };
+        match self.answers.next(patience) {
             Waited::Line(line) => match serde_json::from_slice(&line) {
                 Ok(Answer::Failed { why }) => Err(Fault::Failed(why)),
                 Ok(answer) => Ok(answer),
                 Err(_) => Err(garbage(&line)),
             },
             Waited::TooLong(line) => Err(garbage(&line)),
-            Waited::Silence => Err(Fault::Silent(self.deadline)),
+            Waited::Silence => Err(Fault::Silent(patience)),
             Waited::End => Err(self.ended(ask)),
         }
     }

@@ -36,7 +36,7 @@ const COMMAND: Key = Key::bits(
 const DEADLINE: Key = Key::free(
     "deadline",
     "seconds",
-    "Longest time for one answer of the command, its start included; then it counts as hung.",
+    "Longest time for one answer of the command; its start may take five times as long. Then it counts as hung.",
 );
 
 /// Adds the model `command` to a registry. `[model] command` alone chooses it.
