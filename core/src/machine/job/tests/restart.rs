@@ -180,6 +180,23 @@ fn a_missing_primary_without_a_backup_in_sync_rolls_all_back_after_the_grace() {
 }
 
 #[test]
+fn a_stop_that_was_asked_for_ends_a_run_whose_hosts_are_all_dead() {
+    let mut run = restarted();
+    let stop = |effects: &[Effect]| {
+        let ends = effects.iter().filter_map(|effect| match effect {
+            Effect::Close(outcome) => Some(outcome.clone()),
+            _ => None,
+        });
+        ends.collect::<Vec<_>>()
+    };
+    let asked = run.event(Event::Command(Command::Stop));
+    assert_eq!(stop(&asked), [], "they may come back");
+    assert_eq!(stop(&run.tick(999)), []);
+    let late = run.tick(1);
+    assert_eq!(stop(&late), [Outcome::Stopped(Step(1))], "{late:?}");
+}
+
+#[test]
 fn the_view_of_a_new_reign_is_above_all_before() {
     let mut run = restarted();
     back(&mut run, 1);
