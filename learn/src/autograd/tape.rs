@@ -143,6 +143,25 @@ impl<F: Float> Tape<F> {
         self.write(shape, forward, source)
     }
 
+    /// [`Self::record`] of an operation whose forward pass needs memory beside its output: `length`
+    /// values with unspecified contents.
+    pub fn record_with_scratch(
+        &mut self,
+        shape: Shape,
+        inputs: &[Var],
+        length: usize,
+        forward: impl FnOnce(&Values<'_, F>, &mut [F], &mut [F]),
+        pull_back: impl Fn(&Upstream<'_, F>, &mut Gradients<'_, F>) + Send + 'static,
+    ) -> Var {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        scratch.resize(length.max(scratch.len()), F::ZERO);
+        let forward =
+            |values: &Values<'_, F>, out: &mut [F]| forward(values, out, &mut scratch[..length]);
+        let var = self.record(shape, inputs, forward, pull_back);
+        self.scratch = scratch;
+        var
+    }
+
     /// Dimensions of a value.
     #[must_use]
     pub fn shape(&self, var: Var) -> Shape {

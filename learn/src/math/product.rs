@@ -1,6 +1,6 @@
 //! The matrix product: `matrixmultiply` through ndarray, whose bits are fully specified.
 //!
-//! The inner dimension is cut into blocks of 256; within a block one chain of fused multiply-adds
+//! The inner dimension is cut into blocks of [`INNER`]; within a block one chain of fused multiply-adds
 //! from zero in ascending order; the block is then added to the result. `numerics::check` compares
 //! it with a scalar reference at start-up, because processors without FMA would give other bits.
 
@@ -8,6 +8,9 @@ use ndarray::linalg::general_mat_mul;
 use ndarray::{ArrayView2, ArrayViewMut2};
 
 use super::Float;
+
+/// Where the inner dimension is cut.
+pub const INNER: usize = 256;
 
 /// What happens to the values that are already at a destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

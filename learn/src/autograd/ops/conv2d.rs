@@ -1,12 +1,20 @@
-//! Two-dimensional convolution, as one product over the whole microbatch.
+//! Two-dimensional convolution, as products over the whole microbatch.
 //!
 //! Images are [count, height, width, channels]: what a window covers are runs of channels, and the
 //! product's rows are the pixels of the output, in order. `transpose` turns other layouts.
+//!
+//! What the windows cover is many times the images, so it is written out for some pixels at a time,
+//! which stay in the cache, and once more on the way back. Cuts are where products cut their inner
+//! dimension themselves: the bits are those of one product.
 
-use super::dense::dense_of_shape;
+use std::ops::Range;
+
 use super::window::{Sweep, Window};
-use crate::autograd::{Shape, Tape, Var};
-use crate::math::Float;
+use crate::autograd::{Gradients, Shape, Tape, Upstream, Values, Var};
+use crate::math::{Float, INNER, Write, add_bias, multiply, view};
+
+/// Bytes of what windows cover that are written out at once, if a single cut is not more.
+const CACHED: usize = 512 * 1024;
 
 /// x [count, height, width, channels] with w [window height, window width, channels, outputs], and
 /// b `[outputs]`: the cross-correlation that is called convolution.
@@ -33,47 +41,200 @@ pub fn conv2d<F: Float>(
     };
     let sweep = Sweep::new(window, images.dimensions());
     assert_eq!(channels, sweep.channels, "a weight per channel");
+    if let Some(b) = b {
+        assert_eq!(tape.shape(b).len(), outputs, "a bias per output");
+    }
     let covered = height * width * channels;
-    let columns = columns(tape, x, sweep, covered);
+    let convolution = Convolution {
+        x,
+        w,
+        b,
+        sweep,
+        covered,
+        outputs,
+    };
     let [rows, across] = sweep.output;
-    let shape = Shape::new(&[images.dimensions()[0], rows, across, outputs]);
-    dense_of_shape(tape, shape, columns, w, b)
+    tape.record_with_scratch(
+        Shape::new(&[images.dimensions()[0], rows, across, outputs]),
+        &[x, w, b.unwrap_or(w)],
+        convolution.scratch::<F>(),
+        move |values, out, columns| convolution.forward(values, out, columns),
+        move |up, gradients| convolution.pull_back(up, gradients),
+    )
 }
 
-/// What the window covers, a row for each of its positions.
-fn columns<F: Float>(tape: &mut Tape<F>, x: Var, sweep: Sweep, covered: usize) -> Var {
-    let channels = sweep.channels;
-    tape.record(
-        Shape::new(&[sweep.positions(), covered]),
-        &[x],
-        |values, out| {
-            let x = values.slice(x);
-            sweep.each(|number, at| {
-                let row = &mut out[number * covered..(number + 1) * covered];
-                sweep.runs(at, |run| {
-                    let (start, length) = (run.place * channels, run.length * channels);
-                    let to = &mut row[start..start + length];
-                    match run.pixel {
-                        Some(from) => to.copy_from_slice(&x[from..from + length]),
-                        None => to.fill(F::ZERO),
-                    }
-                });
+#[derive(Clone, Copy)]
+struct Convolution {
+    x: Var,
+    w: Var,
+    b: Option<Var>,
+    sweep: Sweep,
+    /// Values that the window covers at a position.
+    covered: usize,
+    outputs: usize,
+}
+
+impl Convolution {
+    /// Positions that are written out at once.
+    fn positions<F>(&self) -> usize {
+        let cut = INNER * self.covered * size_of::<F>();
+        INNER * (CACHED / cut.max(1)).max(1)
+    }
+
+    fn scratch<F>(&self) -> usize {
+        self.positions::<F>().min(self.sweep.positions()) * self.covered
+    }
+
+    /// Ranges of positions, in order, each with room in `columns` for what their windows cover.
+    fn parts<F>(&self) -> impl Iterator<Item = Range<usize>> {
+        let (all, step) = (self.sweep.positions(), self.positions::<F>());
+        (0..all)
+            .step_by(step)
+            .map(move |start| start..all.min(start + step))
+    }
+
+    fn forward<F: Float>(&self, values: &Values<'_, F>, out: &mut [F], columns: &mut [F]) {
+        let (x, weight) = (values.slice(self.x), self.weight(values));
+        for part in self.parts::<F>() {
+            let columns = &mut columns[..part.len() * self.covered];
+            self.unfold(part.clone(), x, columns);
+            let out = &mut out[part.start * self.outputs..part.end * self.outputs];
+            let columns = view(columns, part.len(), self.covered);
+            multiply(columns, weight, out, Write::Replace);
+            if let Some(b) = self.b {
+                add_bias(out, values.slice(b));
+            }
+        }
+    }
+
+    fn pull_back<F: Float>(&self, up: &Upstream<'_, F>, gradients: &mut Gradients<'_, F>) {
+        let (x, weight) = (up.values.slice(self.x), self.weight(&up.values));
+        let above = |part: &Range<usize>| {
+            let rows = &up.gradient[part.start * self.outputs..part.end * self.outputs];
+            view(rows, part.len(), self.outputs)
+        };
+        let mut scratch = gradients.take_scratch(self.scratch::<F>());
+        for part in self.parts::<F>() {
+            let columns = &mut scratch[..part.len() * self.covered];
+            self.unfold(part.clone(), x, columns);
+            let columns = view(columns, part.len(), self.covered);
+            gradients.add_product(self.w, columns.reversed_axes(), above(&part));
+        }
+        if let Some(b) = self.b {
+            gradients.add_rows(b, up.gradient);
+        }
+        gradients.scatter(self.x, |to| {
+            for part in self.parts::<F>() {
+                let columns = &mut scratch[..part.len() * self.covered];
+                multiply(
+                    above(&part),
+                    weight.reversed_axes(),
+                    columns,
+                    Write::Replace,
+                );
+                self.fold(part, columns, to);
+            }
+        });
+        gradients.keep_scratch(scratch);
+    }
+
+    fn weight<'a, F: Float>(&self, values: &Values<'a, F>) -> ndarray::ArrayView2<'a, F> {
+        view(values.slice(self.w), self.covered, self.outputs)
+    }
+
+    /// Writes what the window covers, a row for each of the positions.
+    fn unfold<F: Float>(&self, part: Range<usize>, x: &[F], columns: &mut [F]) {
+        let (first, channels) = (part.start, self.sweep.channels);
+        self.sweep.among(part, |number, at| {
+            let row = &mut columns[(number - first) * self.covered..][..self.covered];
+            self.sweep.runs(at, |run| {
+                let (start, length) = (run.place * channels, run.length * channels);
+                let to = &mut row[start..start + length];
+                match run.pixel {
+                    Some(from) => to.copy_from_slice(&x[from..from + length]),
+                    None => to.fill(F::ZERO),
+                }
             });
-        },
-        move |up, gradients| {
-            gradients.scatter(x, |to| {
-                sweep.each(|number, at| {
-                    let row = &up.gradient[number * covered..(number + 1) * covered];
-                    sweep.runs(at, |run| {
-                        let Some(pixel) = run.pixel else { return };
-                        let (start, length) = (run.place * channels, run.length * channels);
-                        let from = &row[start..start + length];
-                        for (to, from) in to[pixel..pixel + length].iter_mut().zip(from) {
-                            *to += *from;
-                        }
-                    });
-                });
+        });
+    }
+
+    /// Adds such rows to the pixels that they are of.
+    fn fold<F: Float>(&self, part: Range<usize>, columns: &[F], to: &mut [F]) {
+        let (first, channels) = (part.start, self.sweep.channels);
+        self.sweep.among(part, |number, at| {
+            let row = &columns[(number - first) * self.covered..][..self.covered];
+            self.sweep.runs(at, |run| {
+                let Some(pixel) = run.pixel else { return };
+                let (start, length) = (run.place * channels, run.length * channels);
+                let from = &row[start..start + length];
+                for (to, from) in to[pixel..pixel + length].iter_mut().zip(from) {
+                    *to += *from;
+                }
             });
-        },
-    )
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use resilin_core::layout::{Entry, Role};
+
+    use super::*;
+    use crate::autograd::Parameters;
+
+    const IMAGES: [usize; 4] = [2, 17, 15, 64];
+    const WEIGHT: [usize; 4] = [3, 3, 64, 3];
+
+    fn values(count: usize, of: u32) -> Vec<f32> {
+        let draw = |i: u32| (i.wrapping_mul(2_654_435_761).wrapping_add(of) >> 8) as f32;
+        (0..count as u32)
+            .map(|i| draw(i) / 8_388_608.0 - 1.0)
+            .collect()
+    }
+
+    #[test]
+    fn parts_have_the_bits_of_one_product() {
+        let entry = |name: &str, shape: &[usize]| Entry {
+            name: name.into(),
+            shape: shape.to_vec(),
+            role: Role::Trained,
+        };
+        let entries = vec![entry("x", &IMAGES), entry("w", &WEIGHT)];
+        let parameters = Parameters::new(entries).expect("two names");
+        let (length, x_length) = (parameters.len(), IMAGES.iter().product::<usize>());
+        let weights = values(length, 1);
+        let (x, w) = weights.split_at(x_length);
+        let mut tape = Tape::new(parameters);
+        tape.load(&weights);
+        let inputs = (tape.parameter("x"), tape.parameter("w"));
+        let out = conv2d(&mut tape, inputs.0, inputs.1, None, [1, 1], [1; 4]);
+        let above = values(tape.shape(out).len(), 2);
+        let mut gradient = vec![0.0; length];
+        tape.backward_from(out, &above, &mut gradient);
+
+        let sweep = Sweep::new(Window::square(3, 1, 1), &IMAGES);
+        let convolution = Convolution {
+            x: inputs.0,
+            w: inputs.1,
+            b: None,
+            sweep,
+            covered: 576,
+            outputs: 3,
+        };
+        let (positions, parts) = (sweep.positions(), convolution.parts::<f32>().count());
+        assert_eq!((positions, parts), (510, 2));
+        let mut columns = vec![0.0; positions * 576];
+        convolution.unfold(0..positions, x, &mut columns);
+        let covered = view(&columns, positions, 576);
+        let (w, up) = (view(w, 576, 3), view(&above, positions, 3));
+        let mut product = vec![0.0; positions * 3];
+        multiply(covered, w, &mut product, Write::Replace);
+        assert_eq!(tape.value(out), product);
+        let mut to_w = vec![0.0; 576 * 3];
+        multiply(covered.reversed_axes(), up, &mut to_w, Write::Replace);
+        multiply(up, w.reversed_axes(), &mut columns, Write::Replace);
+        let mut to_x = vec![0.0; x_length];
+        convolution.fold(0..positions, &columns, &mut to_x);
+        assert_eq!(gradient, [to_x, to_w].concat());
+    }
 }

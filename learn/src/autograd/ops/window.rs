@@ -76,17 +76,25 @@ impl Sweep {
     }
 
     /// Calls `visit` for every position of the window, row-major over the images.
-    pub(super) fn each(&self, mut visit: impl FnMut(usize, Position)) {
+    pub(super) fn each(&self, visit: impl FnMut(usize, Position)) {
+        self.among(0..self.positions(), visit);
+    }
+
+    /// Calls `visit` for some of the positions that [`Self::each`] visits, with their number.
+    pub(super) fn among(&self, numbers: Range<usize>, mut visit: impl FnMut(usize, Position)) {
         let [rows, columns] = self.output;
-        let mut number = 0;
-        for image in 0..self.count {
-            for row in 0..rows {
-                for column in 0..columns {
-                    let top = row * self.window.stride[0];
-                    let left = column * self.window.stride[1];
-                    visit(number, Position { image, top, left });
-                    number += 1;
-                }
+        let [down, across] = self.window.stride;
+        let (line, mut column) = (numbers.start / columns, numbers.start % columns);
+        let (mut image, mut row) = (line / rows, line % rows);
+        for number in numbers {
+            let (top, left) = (row * down, column * across);
+            visit(number, Position { image, top, left });
+            column += 1;
+            if column == columns {
+                (column, row) = (0, row + 1);
+            }
+            if row == rows {
+                (row, image) = (0, image + 1);
             }
         }
     }
