@@ -6,7 +6,7 @@ use resilin_chaos::replay::check;
 use resilin_chaos::schedule::{Fault, HostFault, Hosting, Leg, Schedule, When};
 use resilin_chaos::sim::Ended;
 use resilin_core::Step;
-use resilin_core::machine::job::Outcome;
+use resilin_core::machine::job::{Outcome, Wishes, Workers};
 use resilin_core::time::Span;
 
 const SEED: u64 = 3;
@@ -102,5 +102,39 @@ fn a_run_stops_though_the_coordinator_that_was_asked_is_gone() {
                 has_serial_chain(&ended, &oracle, &what);
             }
         }
+    }
+}
+
+/// Whoever coordinates in the simulator is started for 100 workers.
+#[test]
+fn as_many_workers_are_wanted_though_the_coordinator_that_was_asked_is_gone() {
+    let oracle = job();
+    let five = Wishes {
+        workers: Some(Workers {
+            wanted: 5,
+            instead_of: 100,
+        }),
+        ..Wishes::default()
+    };
+    for hosting in [None, Some(hosting(1))] {
+        let what = format!("5 workers asked for at 8, killed at 12 and 20, {hosting:?}");
+        let leg = Leg {
+            workers: 3,
+            shards: 3,
+        };
+        let faults = vec![
+            (When::Reached(Step(8)), Fault::Scale(5)),
+            (When::Reached(Step(12)), kill()),
+            (When::Reached(Step(20)), kill()),
+        ];
+        let schedule = Schedule {
+            hosting,
+            ..Schedule::scripted(SEED, leg, faults)
+        };
+        let ended = check(&oracle, &schedule, &what);
+        assert_eq!(ended.outcome, Outcome::Finished, "{what}");
+        assert_eq!(ended.stats.crashes, 2, "{what}");
+        assert_eq!(ended.stats.wishes, [five, five], "{what}");
+        has_serial_chain(&ended, &oracle, &what);
     }
 }

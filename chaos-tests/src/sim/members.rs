@@ -202,6 +202,10 @@ impl Sim<'_> {
                 self.stats.views += 1;
                 Ok(())
             }
+            Told::StillWanted { wishes } => {
+                self.stats.wishes.push(wishes);
+                Ok(())
+            }
             Told::Began { .. }
             | Told::Joined { .. }
             | Told::Lost { .. }
@@ -220,7 +224,6 @@ impl Sim<'_> {
             | Told::HostLeft { .. }
             | Told::NotResharded { .. }
             | Told::Unwritten { .. }
-            | Told::StillWanted { .. }
             | Told::Over { .. } => Ok(()),
         }
     }

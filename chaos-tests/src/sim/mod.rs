@@ -25,7 +25,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt::{Debug, Display};
 
 use resilin_core::machine::Rules;
-use resilin_core::machine::job::Outcome;
+use resilin_core::machine::job::{Outcome, Wishes};
 use resilin_core::machine::turns::Turns;
 use resilin_core::random::{Key, Purpose, Stream};
 use resilin_core::time::{Span, Time};
@@ -93,6 +93,8 @@ pub struct Stats {
     pub unscored: u64,
     /// Steps recorded, each time that they were.
     pub recorded: u64,
+    /// What coordinators took up that an earlier one was asked for.
+    pub wishes: Vec<Wishes>,
 }
 
 /// The end of a run.

@@ -49,7 +49,7 @@ pub use audit::AuditCounts;
 pub use evaluation::Metrics;
 pub use event::{Command, Effect, Event, Outcome};
 pub use status::{HostStatus, MemberStatus, SliceStatus, Status};
-pub use wish::{Wanted, Wishes};
+pub use wish::{Wanted, Wishes, Workers};
 
 /// Settings beside the run's rules.
 #[derive(Clone, Debug)]

@@ -11,8 +11,8 @@ impl Command {
     #[must_use]
     pub fn outlives(&self) -> bool {
         match self {
-            Self::Stop | Self::Reshard { .. } => true,
-            Self::Scale(_) | Self::Drain(_) | Self::Leave => false,
+            Self::Stop | Self::Reshard { .. } | Self::Scale(_) => true,
+            Self::Drain(_) | Self::Leave => false,
         }
     }
 }

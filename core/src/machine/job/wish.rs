@@ -18,6 +18,9 @@ pub struct Wishes {
     pub stop: bool,
     /// Another number of slices.
     pub reshard: Option<Wanted>,
+    /// Another number of workers.
+    #[serde(default)]
+    pub workers: Option<Workers>,
 }
 
 /// So many slices from a version on.
@@ -27,6 +30,16 @@ pub struct Wanted {
     pub shards: u16,
     /// The first version that will do.
     pub at: Step,
+}
+
+/// So many workers, for as long as coordinators are started for as many as the one that was asked:
+/// whoever starts one for another number wants that one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Workers {
+    /// Workers.
+    pub wanted: u32,
+    /// What the coordinator was started for.
+    pub instead_of: u32,
 }
 
 /// What the store has, or was asked to take.
@@ -53,7 +66,11 @@ impl std::fmt::Display for Wishes {
             Step(0) => format!("{shards} shards"),
             at => format!("{shards} shards from step {at} on"),
         });
-        let all: Vec<String> = stop.into_iter().chain(reshard).collect();
+        let workers = self.workers.map(|workers| match workers.wanted {
+            1 => "1 worker".to_owned(),
+            wanted => format!("{wanted} workers"),
+        });
+        let all: Vec<String> = stop.into_iter().chain(reshard).chain(workers).collect();
         f.write_str(&all.join(" and "))
     }
 }
@@ -62,7 +79,15 @@ impl Job {
     /// The first event: what an earlier life was asked for is asked for again. What cannot be any
     /// more, or is so already, is forgotten.
     pub(super) fn take_up_wishes(&mut self, effects: &mut Vec<Effect>) {
-        let Wishes { stop, reshard } = self.settings.wishes;
+        let Wishes {
+            stop,
+            reshard,
+            workers,
+        } = self.settings.wishes;
+        let started_for = self.settings.workers;
+        if let Some(workers) = workers.filter(|workers| workers.instead_of == started_for) {
+            self.wanted = workers.wanted.min(self.settings.max_workers);
+        }
         if stop {
             self.request_stop(self.now, Until::Done, effects);
         }
@@ -110,6 +135,11 @@ impl Job {
             Some(Reshard::Wanted { shards, at }) => Some(Wanted { shards, at }),
             Some(Reshard::GivenUp { .. }) | None => None,
         };
+        let started_for = self.settings.workers;
+        let workers = (self.wanted != started_for).then_some(Workers {
+            wanted: self.wanted,
+            instead_of: started_for,
+        });
         match outcome {
             // Another coordinator's are not for this one to write.
             Some(Outcome::Outranked { .. }) => self.known_wishes(),
@@ -122,10 +152,12 @@ impl Job {
             ) => Wishes {
                 stop: false,
                 reshard,
+                workers: None,
             },
             None => Wishes {
                 stop: self.stop.as_ref().is_some_and(Stop::outlives),
                 reshard,
+                workers,
             },
         }
     }

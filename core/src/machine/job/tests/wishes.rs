@@ -6,6 +6,7 @@ use super::*;
 const STOP: Wishes = Wishes {
     stop: true,
     reshard: None,
+    workers: None,
 };
 
 const FOUR_FROM_3: Wishes = Wishes {
@@ -14,6 +15,7 @@ const FOUR_FROM_3: Wishes = Wishes {
         shards: 4,
         at: Step(3),
     }),
+    workers: None,
 };
 
 fn running(settings: Settings) -> Hosted {
@@ -30,6 +32,15 @@ fn command(command: Command) -> Event {
 fn reshard() -> Event {
     let at = Some(Step(3));
     command(Command::Reshard { shards: 4, at })
+}
+
+/// The jobs of these tests are started for 2.
+fn five(instead_of: u32) -> Wishes {
+    let wanted = 5;
+    Wishes {
+        workers: Some(Workers { wanted, instead_of }),
+        ..Wishes::default()
+    }
 }
 
 /// What was to be written down, in order.
@@ -132,11 +143,11 @@ fn the_next_coordinator_does_what_the_last_one_was_asked_for() {
 #[test]
 fn what_is_so_already_or_cannot_be_is_forgotten() {
     let wanted = |shards, at| Wishes {
-        stop: false,
         reshard: Some(Wanted {
             shards,
             at: Step(at),
         }),
+        ..Wishes::default()
     };
     let inside = settings();
     for (wishes, settings) in [
@@ -161,4 +172,44 @@ fn a_run_that_no_host_serves_stops_where_its_branch_begins() {
     let mut run = running(hosted(2, 0));
     let served = run.event(command(Command::Leave));
     assert_eq!(closes(&served), [], "the slices can be cut");
+}
+
+#[test]
+fn another_number_of_workers_is_kept_until_the_first_one_is_wanted_again_or_the_run_rests() {
+    let mut run = running(hosted(2, 0));
+    assert_eq!(kept(&run.event(command(Command::Scale(5)))), [five(2)]);
+    assert_eq!(kept(&run.event(command(Command::Scale(5)))), []);
+    let back = run.event(command(Command::Scale(2)));
+    assert_eq!(kept(&back), [Wishes::default()]);
+    run.event(command(Command::Scale(5)));
+    let both = Wishes {
+        stop: true,
+        ..five(2)
+    };
+    assert_eq!(kept(&run.event(command(Command::Stop))), [both]);
+    run.commit(0);
+    assert_eq!(kept(&rest(&mut run, 1)), [Wishes::default()]);
+}
+
+#[test]
+fn a_coordinator_wants_as_many_workers_as_the_last_one_unless_it_is_started_for_others() {
+    for (instead_of, most, wanted) in [(2, 100, 5), (3, 100, 2), (2, 4, 4)] {
+        let mut run = Bench::new(Settings {
+            wishes: five(instead_of),
+            max_workers: most,
+            ..settings()
+        });
+        let effects = run.event(Event::Tick);
+        let status = run.job.status(run.now);
+        assert_eq!(status.wanted, wanted, "kept in place of {instead_of}");
+        let left = match wanted {
+            5 => vec![],
+            2 => vec![Wishes::default()],
+            _ => vec![Wishes {
+                workers: Some(Workers { wanted, instead_of }),
+                ..Wishes::default()
+            }],
+        };
+        assert_eq!(kept(&effects), left, "{wanted}");
+    }
 }
