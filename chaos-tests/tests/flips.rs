@@ -46,3 +46,34 @@ fn without_audits_nobody_notices() {
         "the weights differ"
     );
 }
+
+/// Three workers become slow, each in its own measure, so that the fastest evaluates as well what the
+/// others are late with, and these come with it all the same.
+#[test]
+fn a_flip_in_one_of_two_copies_is_noticed_and_nothing_else_is() {
+    let spec = Spec {
+        lease: 0.05,
+        cut_every: None,
+        ..Spec::tiny()
+    };
+    let oracle = Oracle::of(&spec.task());
+    let differing = |flips| {
+        let of = |seed: u64| {
+            let leg = Leg {
+                workers: 3,
+                shards: 2,
+            };
+            let at = |fault| (When::Reached(Step(8)), fault);
+            let slow = [20, 30, 100].into_iter().zip(0..);
+            let mut faults: Vec<_> = slow.map(|(times, w)| at(Fault::Slow(w, times))).collect();
+            faults.push(at(Fault::FlipBit((seed % 3) as u32, flips)));
+            let ended = check(&oracle, &Schedule::scripted(seed, leg, faults), "copies");
+            assert_eq!(ended.outcome, Outcome::Finished, "seed {seed}");
+            ended.stats.differing
+        };
+        (0..6).map(of).collect::<Vec<u64>>()
+    };
+    assert_eq!(differing(0), [0; 6]);
+    let noticed = differing(9);
+    assert!(noticed.iter().any(|count| *count > 0), "{noticed:?}");
+}

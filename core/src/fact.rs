@@ -114,6 +114,15 @@ pub enum Fact {
         /// Whose evaluation was first.
         member: Incarnation,
     },
+    /// Two members contributed a node and have other bits; the first copy counts.
+    CopiesDiffer {
+        /// The step.
+        step: Step,
+        /// The first and the last of its partitions.
+        partitions: [PartitionId; 2],
+        /// Whose copy was first, and whose differs from it.
+        members: [Incarnation; 2],
+    },
     /// Two members evaluated a leaf and have other bits; it is being settled.
     AuditDiffers {
         /// The step.

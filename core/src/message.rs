@@ -239,6 +239,19 @@ pub enum ShardReport {
         /// Blocks that were not finite.
         blocks: Vec<u32>,
     },
+    /// Two members contributed a node with other bits; the first copy counts. Told once.
+    Differs {
+        /// The slice.
+        slice: SliceId,
+        /// The branch of history.
+        timeline: Timeline,
+        /// The step.
+        step: Step,
+        /// The node.
+        node: Node,
+        /// Whose copy was first, and whose differs from it.
+        members: [Incarnation; 2],
+    },
 }
 
 /// Coordinator to shard.

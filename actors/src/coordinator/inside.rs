@@ -33,7 +33,9 @@ impl Outside for Inside {
                     tracing::debug!(%slice, "a progress report waits");
                 }
             }
-            ShardReport::Committed(_) | ShardReport::Halted { .. } => {
+            ShardReport::Committed(_)
+            | ShardReport::Halted { .. }
+            | ShardReport::Differs { .. } => {
                 job.do_send(job::FromShard(report));
             }
         }

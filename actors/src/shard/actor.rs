@@ -118,6 +118,10 @@ impl ShardActor {
                         weight,
                     });
                 }
+                Effect::Compare(pair) => {
+                    let pair = pair.map(|tensor| self.tensor(tensor));
+                    self.hands.give(Work::Compare(pair));
+                }
                 Effect::Apply { step, action, loss } => {
                     // The next version takes the place of the previous one.
                     self.versions.retain(|version, _| *version >= step);

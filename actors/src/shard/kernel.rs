@@ -9,7 +9,9 @@ use actix::Addr;
 use resilin_core::tree::Node;
 use resilin_core::vote::Action;
 use resilin_core::{SliceId, Step};
-use resilin_learn::kernel::{AppliedStep, BlockStats, Digest, PinnedSlice, SliceKernel, SlicePlan};
+use resilin_learn::kernel::{
+    AppliedStep, BlockStats, Digest, PinnedSlice, SliceKernel, SlicePlan, same,
+};
 
 use super::Setting;
 use super::actor::ShardActor;
@@ -17,8 +19,8 @@ use super::mailbox::Kernel;
 use super::state::kernel_of;
 use crate::link::{BufferPool, SharedValues};
 
-/// The machine has one sum or update under way, beside at most one cut, a copy and a root of each
-/// for the backup, and buffers that come back.
+/// The machine has one sum or update under way, beside at most one comparison, one cut, a copy and a
+/// root of each for the backup, and buffers that come back.
 const QUEUE: usize = 32;
 
 /// Roots that wait for the backup's word; more are allocated and freed.
@@ -32,6 +34,8 @@ pub(super) enum Work {
         nodes: Vec<(Node, SharedValues)>,
         weight: f64,
     },
+    /// Compare two contributions.
+    Compare([SharedValues; 2]),
     /// Take the sum that another replica made.
     Load { step: Step, root: SharedValues },
     /// Copy the combined root for another replica.
@@ -60,6 +64,8 @@ pub(super) enum Work {
 /// What the thread answers.
 pub(super) enum Answer {
     Combined(Step, BlockStats),
+    /// Whether they have the same bits.
+    Compared(bool),
     Root(Step, SharedValues),
     Applied {
         step: Step,
@@ -161,6 +167,7 @@ impl Arithmetic {
                     nodes,
                     weight,
                 } => Answer::Combined(step, self.combine(step, &nodes, weight)),
+                Work::Compare([one, other]) => Answer::Compared(same(&one, &other)),
                 Work::Load { step, root } => {
                     self.kernel().load(step, &root);
                     continue;

@@ -211,6 +211,7 @@ impl Handler<Kernel> for ShardActor {
                 self.versions.insert(step, SharedValues::new(weights));
                 Event::Copied { step }
             }
+            Answer::Compared(same) => Event::Compared { same },
             Answer::Combined(step, stats) => Event::Combined {
                 step,
                 squares: stats.squares,

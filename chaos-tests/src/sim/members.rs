@@ -185,8 +185,14 @@ impl Sim<'_> {
                 self.checker.see(&Fact::Named(member, step, partition))
             }
             Told::AuditDiffers { .. } if self.stats.flips > 0 => Ok(()),
+            Told::CopiesDiffer { .. } if self.stats.flips > 0 => {
+                self.stats.differing += 1;
+                Ok(())
+            }
             // Where no bit flipped, whoever differs does so by our own doing.
-            fact @ (Told::AuditDiffers { .. } | Told::AuditUnsettled { .. }) => {
+            fact @ (Told::AuditDiffers { .. }
+            | Told::AuditUnsettled { .. }
+            | Told::CopiesDiffer { .. }) => {
                 let (id, what) = ("R3", fact.to_string());
                 Err(Violation { id, what })
             }

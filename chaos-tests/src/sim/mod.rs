@@ -71,6 +71,8 @@ pub struct Stats {
     pub corrupt: u64,
     /// Gradients in which a bit flipped.
     pub flips: u64,
+    /// Contributions of which two copies differ.
+    pub differing: u64,
     /// Members named for wrong bits.
     pub named: u64,
     /// Members that left in peace.

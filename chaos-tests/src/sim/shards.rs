@@ -9,7 +9,7 @@ use resilin_core::time::{Span, Time};
 use resilin_core::tree::Node;
 use resilin_core::vote::Action;
 use resilin_core::{LinkId, SliceId, Step, Tensor};
-use resilin_learn::kernel::{BlockStats, PinnedSlice, SliceKernel};
+use resilin_learn::kernel::{self, BlockStats, PinnedSlice, SliceKernel};
 
 use super::events::{End, Local, Mailbox, Packet, Request};
 use super::plant::Plant;
@@ -58,6 +58,9 @@ impl SliceHost {
         self.kernel.combine(step, &parts, &with_samples, weight)
     }
 }
+
+/// What a comparison takes, in nanoseconds. It is not drawn: nothing else in a run depends on it.
+pub(super) const COMPARISON: Span = Span(500_000);
 
 impl Sim<'_> {
     pub(super) fn shard(&mut self, slice: SliceId, event: Event) -> Checked {
@@ -179,6 +182,12 @@ impl Sim<'_> {
                     non_finite: stats.non_finite,
                 };
                 self.soon(100, 1_000, Local::Shard(slice, event));
+            }
+            Effect::Compare([first, second]) => {
+                let same = kernel::same(&host.tensors[&first], &host.tensors[&second]);
+                let compared = Local::Shard(slice, Event::Compared { same });
+                let happening = super::events::Happening::Local(self.life, compared);
+                self.queue.push(self.now + COMPARISON, happening);
             }
             Effect::Apply { step, action, loss } => {
                 return self.apply(slice, step, (action, loss));

@@ -207,6 +207,7 @@ impl Recorder {
                     non_finite: Vec::new(),
                 });
             }
+            Effect::Compare(_) => self.work.push(Event::Compared { same: true }),
             Effect::Apply { step, .. } => self.work.push(Event::Applied {
                 step,
                 digests: Vec::new(),

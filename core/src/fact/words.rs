@@ -32,6 +32,7 @@ impl Fact {
             | Self::Slow { .. }
             | Self::NonFinite { .. }
             | Self::Differs { .. }
+            | Self::CopiesDiffer { .. }
             | Self::AuditDiffers { .. }
             | Self::AuditUnsettled { .. }
             | Self::Wrong { .. }
@@ -69,6 +70,7 @@ impl Fact {
             | Self::Moved { .. }
             | Self::Committed { .. }
             | Self::NonFinite { .. }
+            | Self::CopiesDiffer { .. }
             | Self::AuditDiffers { .. }
             | Self::AuditUnsettled { .. }
             | Self::ReplayDiffers { .. }
@@ -101,9 +103,10 @@ impl Fact {
             Self::Over { cause, .. } => cause.as_deref(),
             Self::Late { .. } => Some("late"),
             Self::Slow { .. } => Some("slow"),
-            Self::Differs { .. } | Self::AuditDiffers { .. } | Self::AuditUnsettled { .. } => {
-                Some("results-differ")
-            }
+            Self::Differs { .. }
+            | Self::CopiesDiffer { .. }
+            | Self::AuditDiffers { .. }
+            | Self::AuditUnsettled { .. } => Some("results-differ"),
             Self::Wrong { .. } => Some("wrong-bits"),
             Self::Began { .. }
             | Self::Joined { .. }
@@ -161,6 +164,16 @@ impl fmt::Display for Fact {
                 f,
                 "two evaluations of partition {partition} at step {step} differ; that of worker \
                  {member} does not count"
+            ),
+            Self::CopiesDiffer {
+                step,
+                partitions: [from, to],
+                members: [first, second],
+            } => write!(
+                f,
+                "the sum of partitions {from} to {to} at step {step} came out differently at workers \
+                 {first} and {second}; the first counts, `resilin replay --step {step}` tells whether \
+                 it is right"
             ),
             Self::AuditDiffers {
                 step,

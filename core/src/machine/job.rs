@@ -8,6 +8,7 @@ mod audit;
 mod balance;
 mod branch;
 mod command;
+mod copies;
 mod crew;
 mod evaluation;
 mod event;
@@ -145,6 +146,7 @@ pub struct Job {
     suspects: BTreeMap<PartitionId, suspect::Suspect>,
     evaluation: Option<evaluation::Evaluation>,
     audits: audit::Audits,
+    differing: copies::Differing,
     metrics: BTreeMap<Step, Metrics>,
     /// Versions whose score the store has not taken; shard processes keep them.
     untaken: BTreeSet<Step>,
@@ -211,6 +213,7 @@ impl Job {
             suspects: BTreeMap::new(),
             evaluation: None,
             audits: audit::Audits::default(),
+            differing: copies::Differing::default(),
             metrics: settings.metrics.clone(),
             untaken: BTreeSet::new(),
             unscored: BTreeSet::new(),

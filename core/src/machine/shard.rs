@@ -7,6 +7,9 @@
 mod backup;
 mod collect;
 mod commit;
+mod copies;
+#[cfg(test)]
+mod copies_test;
 mod event;
 mod follow;
 #[cfg(test)]
@@ -35,6 +38,7 @@ use crate::tree::{Node, PartitionSet};
 use crate::vote::{Decision, Flags, Vote};
 
 use backup::Backup;
+use copies::Comparison;
 use mirror::Mirror;
 use record::Summed;
 
@@ -113,6 +117,7 @@ pub struct Shard {
     nodes: BTreeMap<Node, Stored>,
     covered: PartitionSet,
     discarded: u64,
+    comparing: Option<Comparison>,
     votes: BTreeMap<Step, BTreeMap<SliceId, Vote>>,
     /// The open step's vote as a lost primary pledged it, to be cast when the root is there.
     promised: Option<Vote>,
@@ -165,6 +170,7 @@ impl Shard {
             nodes: BTreeMap::new(),
             covered: PartitionSet::default(),
             discarded: 0,
+            comparing: None,
             votes: BTreeMap::new(),
             promised: None,
             inherited: None,
@@ -227,6 +233,7 @@ impl Shard {
             } => {
                 self.combined(step, squares, non_finite, effects);
             }
+            Event::Compared { same } => self.compared(same, effects),
             Event::Applied {
                 step,
                 digests,

@@ -275,6 +275,9 @@ impl World {
             ShardReport::Halted { slice, step, .. } => {
                 Err(format!("slice {slice} halts at step {step}"))
             }
+            ShardReport::Differs { step, node, .. } => {
+                Err(format!("two copies of {node} at step {step} differ"))
+            }
             ShardReport::Progress {
                 slice,
                 pinned,

@@ -14,6 +14,7 @@ use super::arithmetic::{Values, stats, sum};
 pub(super) enum Work {
     Combine(Step, Vec<(Node, u64)>),
     Load(Step, u64),
+    Compared(bool),
     Apply(Step, Action),
     SendRoot(Step),
     SendCopy(resilin_core::message::ReplicaSays),

@@ -268,6 +268,11 @@ impl World {
                 let work = Work::Combine(step, nodes.collect());
                 self.queue_work(id, work);
             }
+            Effect::Compare(pair) => {
+                let [first, second] = pair.map(|tensor| replica.tensors[&tensor]);
+                let same = first == second;
+                self.queue_work(id, Work::Compared(same));
+            }
             Effect::Load { step, tensor } => {
                 let work = Work::Load(step, replica.tensors[&tensor]);
                 self.queue_work(id, work);
@@ -333,6 +338,7 @@ impl World {
                 replica.load(step, value);
                 Ok(())
             }
+            Work::Compared(same) => self.event(id, Event::Compared { same }),
             Work::Apply(step, action) => {
                 let root = replica.apply(step, action);
                 let values = replica.values;

@@ -65,6 +65,13 @@ pub fn weights_sha256(values: &[f32]) -> Digest {
     hasher.finalize().into()
 }
 
+/// Whether two vectors have the same digest, without making it; false for other lengths.
+#[must_use]
+pub fn same(one: &[f32], other: &[f32]) -> bool {
+    let bits = |value: &f32| canonical(*value).to_bits();
+    one.len() == other.len() && one.iter().zip(other).all(|(a, b)| bits(a) == bits(b))
+}
+
 /// Lower-case hex.
 #[must_use]
 pub fn hex(digest: &Digest) -> String {
@@ -102,6 +109,20 @@ mod tests {
             chain_line([&digest, &digest]),
             *blake3::hash(&[digest, digest].concat()).as_bytes()
         );
+    }
+
+    #[test]
+    fn vectors_are_the_same_if_their_digests_are() {
+        let (nan, odd) = (f32::from_bits(0x7fc0_0000), f32::from_bits(0xffc0_1234));
+        for (one, other, alike) in [
+            (vec![1.0, nan], vec![1.0, odd], true),
+            (vec![0.0], vec![-0.0], false),
+            (vec![1.0], vec![1.0, 2.0], false),
+        ] {
+            assert_eq!(same(&one, &other), alike, "{one:?} {other:?}");
+            let [a, b] = [one, other].map(|values| BlockHasher::default().digest(&values));
+            assert_eq!(a == b, alike);
+        }
     }
 
     #[test]

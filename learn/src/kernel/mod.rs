@@ -16,7 +16,7 @@ mod sum_test;
 mod versions;
 mod worker;
 
-pub use digest::{BlockHasher, Digest, chain_line, hex, weights_sha256};
+pub use digest::{BlockHasher, Digest, chain_line, hex, same, weights_sha256};
 pub use pinned::PinnedSlice;
 pub use plan::{SCHEDULE, SlicePlan, WEIGHTS, extent};
 pub use score::{SCORE_ROWS, Which, combine_scores, score_range, score_tasks};

@@ -7,11 +7,12 @@ use resilin_core::machine::shard::{Effect, Event};
 use resilin_core::message::{HostSays, ShardReport};
 use resilin_core::vote::Action;
 use resilin_core::{SliceId, Step};
-use resilin_learn::kernel::PinnedSlice;
+use resilin_learn::kernel::{self, PinnedSlice};
 
 use super::{Deed, Parcel};
 use crate::invariants::Fact;
 use crate::sim::events::{End, Happening, Packet};
+use crate::sim::shards::COMPARISON;
 use crate::sim::{Checked, Sim};
 
 impl Sim<'_> {
@@ -41,6 +42,12 @@ impl Sim<'_> {
                     non_finite: stats.non_finite,
                 };
                 self.work(id, slice, event);
+            }
+            Effect::Compare([first, second]) => {
+                let same = kernel::same(&replica.tensors[&first], &replica.tensors[&second]);
+                let deed = Deed::Answer(slice, replica.serial, Event::Compared { same });
+                let at = self.now + COMPARISON;
+                self.queue.push(at, Happening::Deed(id, deed));
             }
             Effect::Load { step, tensor } => {
                 let root = Arc::clone(&replica.tensors[&tensor]);
@@ -88,7 +95,7 @@ impl Sim<'_> {
                 process: id,
                 version: *step,
             })?,
-            ShardReport::Halted { .. } => {}
+            ShardReport::Halted { .. } | ShardReport::Differs { .. } => {}
         }
         self.say(id, HostSays::Report(report));
         Ok(())

@@ -156,6 +156,11 @@ impl Slice {
                     non_finite: Vec::new(),
                 });
             }
+            Effect::Compare([first, second]) => {
+                let same = self.tensors[&first] == self.tensors[&second];
+                out.ensure(same, || format!("{first} and {second} differ"));
+                events.push_back(Event::Compared { same });
+            }
             Effect::Apply { step, action, .. } => {
                 out.ensure(matches!(action, Action::Apply { .. }), || {
                     format!("{action:?}")

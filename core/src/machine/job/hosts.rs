@@ -219,7 +219,9 @@ impl Job {
         effects: &mut Vec<Effect>,
     ) {
         let slice = match &report {
-            ShardReport::Progress { slice, .. } | ShardReport::Halted { slice, .. } => *slice,
+            ShardReport::Progress { slice, .. }
+            | ShardReport::Halted { slice, .. }
+            | ShardReport::Differs { slice, .. } => *slice,
             ShardReport::Committed(record) => record.slice,
         };
         if !self.is_primary(from, slice) {
@@ -238,7 +240,9 @@ impl Job {
                 }
                 Some(*step).filter(|_| current)
             }
-            ShardReport::Committed(_) | ShardReport::Halted { .. } => None,
+            ShardReport::Committed(_)
+            | ShardReport::Halted { .. }
+            | ShardReport::Differs { .. } => None,
         };
         self.report(now, report, effects);
         if let Some(step) = current {

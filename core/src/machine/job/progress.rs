@@ -90,6 +90,17 @@ impl Job {
                     self.slice_halted(slice, step, &blocks, effects);
                 }
             }
+            ShardReport::Differs {
+                timeline,
+                step,
+                node,
+                members,
+                slice: _,
+            } => {
+                if timeline == self.branch.timeline {
+                    self.copies_differ(step, node, members, effects);
+                }
+            }
         }
     }
 

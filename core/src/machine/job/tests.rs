@@ -2,6 +2,7 @@
 
 mod audits;
 mod balance;
+mod copies;
 mod finish;
 mod held_back;
 mod hosts;

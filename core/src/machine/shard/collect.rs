@@ -64,6 +64,9 @@ impl Shard {
         if verdict == Verdict::Stored {
             self.store(&push, effects);
         } else {
+            if verdict == Verdict::Covered {
+                self.compare(&push, effects);
+            }
             self.discarded = self.discarded.saturating_add(push.samples);
             effects.push(Effect::Free(push.tensor));
         }

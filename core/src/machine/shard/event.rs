@@ -82,6 +82,11 @@ pub enum Event {
         /// Blocks that are not finite.
         non_finite: Vec<u32>,
     },
+    /// The two tensors of `Compare` are compared.
+    Compared {
+        /// Whether they have the same bits; all NaNs are one.
+        same: bool,
+    },
     /// Version `step + 1` exists.
     Applied {
         /// The step.
@@ -143,6 +148,8 @@ pub enum Effect {
         /// What the sum is divided by.
         weight: f64,
     },
+    /// Compare two tensors bit by bit, which are freed meanwhile; answered by `Compared`.
+    Compare([Tensor; 2]),
     /// Make version `step + 1` in place of `step - 1`; answered by `Applied`.
     Apply {
         /// The step.

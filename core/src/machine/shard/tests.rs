@@ -153,7 +153,7 @@ pub(super) fn incarnation() -> Incarnation {
     Incarnation::first(1)
 }
 
-fn answer(step: u64, level: u8, index: u32, verdict: Verdict) -> Effect {
+pub(super) fn answer(step: u64, level: u8, index: u32, verdict: Verdict) -> Effect {
     let (timeline, step, node) = (Timeline::first(1), Step(step), Node { level, index });
     Effect::Say(
         LINK,
