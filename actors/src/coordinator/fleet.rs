@@ -16,6 +16,7 @@ use super::common::Common;
 use super::job;
 use crate::clock::{Alarm, Tick};
 use crate::link::{ControlMessage, Knock, LinkOptions, LinkSender, Received};
+use crate::stint::Stint;
 
 /// Time for the last words on a link before it is closed.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -41,6 +42,7 @@ impl FleetActor {
     }
 
     fn event(&mut self, event: Event, context: &mut Context<Self>) {
+        let _stint = Stint::begin("fleet", &event);
         let now = self.common.clock.now();
         let mut effects = Vec::new();
         self.machine.step(now, event, &mut effects);

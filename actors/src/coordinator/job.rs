@@ -19,6 +19,7 @@ use super::common::Common;
 use super::{fleet, notes, store};
 use crate::clock::{Alarm, Tick, unix_millis};
 use crate::shard;
+use crate::stint::Stint;
 
 /// A checkpoint that takes longer is given up; the store's own calls give up earlier.
 const PATIENCE: Span = Span::from_millis(60_000);
@@ -60,6 +61,7 @@ impl JobActor {
     }
 
     fn job_event(&mut self, now: Time, event: job::Event) {
+        let _stint = Stint::begin("job", &event);
         let mut effects = Vec::new();
         self.job.step(now, event, &mut effects);
         let (mut records, mut for_saver) = (Vec::new(), Vec::new());
@@ -117,6 +119,7 @@ impl JobActor {
     }
 
     fn saver_event(&mut self, now: Time, event: saver::Event) {
+        let _stint = Stint::begin("saver", &event);
         let mut effects = Vec::new();
         self.saver.step(now, event, &mut effects);
         let store = &self.common.peers().store;

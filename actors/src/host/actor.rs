@@ -17,6 +17,7 @@ use crate::clock::{Alarm, Tick, duration};
 use crate::exit::Exit;
 use crate::link::{Knock, LinkSender};
 use crate::shard::{Order, Viewed};
+use crate::stint::Stint;
 
 /// Time for the last words on the control link.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -52,6 +53,7 @@ impl HostActor {
     }
 
     pub(super) fn event(&mut self, event: Event, context: &mut Context<Self>) {
+        let _stint = Stint::begin("host", &event);
         let now = self.facts.clock.now();
         let mut effects = Vec::new();
         self.machine.step(now, event, &mut effects);

@@ -16,6 +16,7 @@ use super::kernel::{Hands, Work};
 use super::replica::Mirror;
 use crate::clock::Alarm;
 use crate::link::{BufferPool, LinkSender, OutTensor, SharedValues, Stream};
+use crate::stint::Stint;
 
 /// The actor of one slice.
 pub(crate) struct ShardActor {
@@ -80,6 +81,7 @@ impl ShardActor {
     }
 
     pub(super) fn event(&mut self, event: Event, context: &mut Context<Self>) {
+        let _stint = Stint::begin("shard", &event);
         let now = self.setting.clock.now();
         let machine = self.machine.as_mut().expect("begun before anything else");
         let mut effects = Vec::new();

@@ -22,6 +22,7 @@ use super::tensors::{Arrivals, Sums, Whole};
 use crate::clock::{Alarm, Clock};
 use crate::exit::Exit;
 use crate::link::{BufferPool, LinkSender, OutTensor};
+use crate::stint::Stint;
 
 mod mailbox;
 
@@ -102,6 +103,7 @@ impl WorkerActor {
     }
 
     fn event(&mut self, event: Event, context: &mut Context<Self>) {
+        let _stint = Stint::begin("worker", &event);
         let now = self.clock.now();
         let mut effects = Vec::new();
         self.machine.step(now, event, &mut effects);
