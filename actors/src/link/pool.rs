@@ -8,6 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use resilin_core::frame;
 
+/// Values in the smallest page of memory that a system has.
+const PAGE_VALUES: usize = 4096 / size_of::<f32>();
+
 /// Buffers by length. Clones share one pool.
 #[derive(Clone)]
 pub struct BufferPool {
@@ -46,6 +49,20 @@ impl BufferPool {
         PooledBuffer {
             values: reused.unwrap_or_else(|| vec![0.0; length]),
             home: self.clone(),
+        }
+    }
+
+    /// Has `count` buffers of `length` values ready, with the system's memory behind them: the first
+    /// touch of each page costs more than a copy into it. For who knows that they will be needed and
+    /// has nothing else to do.
+    pub fn prepare(&self, length: usize, count: usize) {
+        let mut ready = Vec::new();
+        for _ in 0..count {
+            let mut buffer = self.take(length);
+            for page in buffer.chunks_mut(PAGE_VALUES) {
+                page[0] = 0.0;
+            }
+            ready.push(buffer);
         }
     }
 
@@ -218,6 +235,16 @@ mod tests {
         assert_eq!(pool.idle_bytes(), 80, "the second one is above the limit");
         let again = pool.take(20);
         assert_eq!((again[3], pool.idle_bytes()), (5.0, 0));
+    }
+
+    #[test]
+    fn prepared_buffers_are_idle_and_within_the_limit() {
+        let pool = BufferPool::new(100);
+        pool.prepare(0, 1);
+        pool.prepare(12, 3);
+        assert_eq!(pool.idle_bytes(), 96, "two of three");
+        pool.prepare(12, 1);
+        assert_eq!(pool.idle_bytes(), 96, "one that was idle");
     }
 
     #[test]

@@ -192,6 +192,10 @@ impl WorkerActor {
     }
 
     fn dial(&mut self, view: SliceView, context: &Context<Self>) {
+        // Whoever never gets a lease never dials, and needs no memory.
+        if self.last_link == LinkId(0) {
+            self.crew.prepare();
+        }
         self.last_link = self.last_link.next();
         let (hang_up, hung_up) = oneshot::channel();
         let slice = view.slice;

@@ -72,6 +72,7 @@ struct Scoring {
 }
 
 enum Work {
+    Prepare,
     Regroup(Regrouped),
     Evaluate(Arc<Batch>, Node),
     Audit(Arc<Auditing>, PartitionId),
@@ -113,6 +114,12 @@ impl Crew {
                 .spawn(move || desk.work(&task, evaluator, &worker))?;
         }
         Ok(())
+    }
+
+    /// Has memory ready before the first weights are here: what they land in, and a sum.
+    pub(super) fn prepare(&self) {
+        self.0.queue().steps.push_back(Work::Prepare);
+        self.0.more.notify_one();
     }
 
     /// Queues nodes of a step.
@@ -236,6 +243,10 @@ impl Desk {
                 Err(error) => return worker.do_send(Failed(error.to_string())),
             };
             let done = match work {
+                Work::Prepare => {
+                    self.pool.prepare(task.layout.len(), 2);
+                    Ok(())
+                }
                 Work::Regroup(regrouped) => {
                     tell(task, &regrouped);
                     Ok(())
