@@ -24,13 +24,14 @@ const QUIET_STEPS: u64 = 3;
 /// Steps that are watched once the joiner computes; what it was told to do is in them.
 const WATCHED_STEPS: u64 = 3;
 
-/// 24.9 million parameters.
+/// 24.9 million parameters. Of a batch as small as this one each partition is a gradient of 100 MB to
+/// be summed, so there are no more partitions than workers need.
 const JOB: &str = r#"
 [run]
 name = "bench-join"
 steps = 1000000
 batch = 12
-partitions = 12
+partitions = 4
 evaluate_every = 0
 
 [cluster]
@@ -92,9 +93,9 @@ impl Join {
         lab.worker_log = Some("info");
         let joins = self.joins.get();
         let ((seen, reached), ended) = beside(&lab, WORKERS, |run| {
-            let seen = (0..joins)
-                .map(|_| join(run))
-                .collect::<Result<Vec<_>, _>>()?;
+            let moments = (0..joins).map(|join| (f64::from(join) + 0.5) / f64::from(joins));
+            let seen = moments.map(|moment| join(run, moment));
+            let seen = seen.collect::<Result<Vec<_>, _>>()?;
             Ok((seen, run.heard().reached.clone()))
         })?;
         let directory = ended.directory;
@@ -147,9 +148,14 @@ impl Join {
     }
 }
 
-/// One worker joins, contributes, and leaves.
-fn join(run: &Bystander<'_>) -> Result<Seen, Exit> {
+/// One worker joins, contributes, and leaves. It is asked for when this part of a step is over: who
+/// joins does not know when steps begin.
+fn join(run: &Bystander<'_>, moment: f64) -> Result<Seen, Exit> {
     run.settle(run.workers, QUIET_STEPS)?;
+    let before = run.next_step()?;
+    let begun = run.next_step()?;
+    let asked = begun + (begun - before).mul_f64(moment);
+    run.until(|_| Instant::now() >= asked)?;
     let before = run.heard().started.len();
     run.client
         .post("scale", &json!({ "workers": run.workers + 1 }))?;
