@@ -49,7 +49,12 @@ impl JobActor {
         let rules = common.rules.clone();
         let slices = rules.slices.slices();
         Self {
-            saver: Saver::new(slices, settings.durable, rules.cut_interval, PATIENCE),
+            saver: Saver::new(
+                slices,
+                (settings.durable, settings.recorded),
+                rules.cut_interval,
+                PATIENCE,
+            ),
             base: settings.branch.base,
             recent: VecDeque::new(),
             job: Job::new(rules, settings),

@@ -134,13 +134,13 @@ impl Sim<'_> {
             Some(_) => Vec::new(),
         };
         let patience = self.oracle.task.job.failure.drain_grace;
-        let durable = settings.durable;
+        let saved = (settings.durable, settings.recorded);
         self.coordinator = Some(Coordinator {
             fleet: Fleet::new(found.reign, self.rules.lease),
             job: Job::new(self.rules.clone(), settings),
             saver: Saver::new(
                 self.rules.slices.slices(),
-                durable,
+                saved,
                 self.rules.cut_interval,
                 patience,
             ),

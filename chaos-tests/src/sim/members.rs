@@ -244,6 +244,10 @@ impl Sim<'_> {
 
     /// The coordinator's process ends; a stopped run is resumed by the next leg.
     fn over(&mut self, outcome: Outcome) -> Checked {
+        if let Outcome::SaveFailed { reason, .. } = &outcome {
+            let spoilt = self.drive.was_spoilt();
+            self.checker.see(&Fact::SaveFailed { reason, spoilt })?;
+        }
         self.end_coordinator(Death::Killed);
         for (link, end) in self.links_of(Party::Coordinator) {
             self.close(link, end);

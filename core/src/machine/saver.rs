@@ -96,10 +96,16 @@ pub struct Saver {
 }
 
 impl Saver {
-    /// A saver for a run of `slices` that has `durable` already; `interval` asks for a cut whenever
-    /// that long passed since the last, `patience` bounds one.
+    /// A saver for a run of `slices` that has `durable` already, and every line up to the version
+    /// `recorded` in its ledger; `interval` asks for a cut whenever that long passed since the last,
+    /// `patience` bounds one.
     #[must_use]
-    pub fn new(slices: u16, durable: Option<Step>, interval: Option<Span>, patience: Span) -> Self {
+    pub fn new(
+        slices: u16,
+        (durable, recorded): (Option<Step>, Step),
+        interval: Option<Span>,
+        patience: Span,
+    ) -> Self {
         Self {
             slices,
             interval,
@@ -107,7 +113,7 @@ impl Saver {
             cut: None,
             unknown: None,
             durable,
-            recorded: durable.unwrap_or_default(),
+            recorded: recorded.max(durable.unwrap_or_default()),
             last_at: None,
             requested: None,
             saved: 0,

@@ -65,7 +65,7 @@ impl Center {
         };
         Self {
             job: Job::new(rules.clone(), settings),
-            saver: Saver::new(SLICES, None, None, Span::from_millis(1_000)),
+            saver: Saver::new(SLICES, (None, Step(0)), None, Span::from_millis(1_000)),
             now: Time(0),
             over: None,
         }

@@ -7,7 +7,7 @@ fn at(millis: u64) -> Time {
 fn saver() -> Saver {
     Saver::new(
         2,
-        None,
+        (None, Step(0)),
         Some(Span::from_millis(100)),
         Span::from_millis(1000),
     )
@@ -235,4 +235,16 @@ fn a_new_branch_drops_what_is_written_and_counts_its_own_slices() {
         run(&mut saver, 5, Event::Committed(Step(6))),
         vec![Effect::CutOver(Step(6)), Effect::Durable(Step(6))]
     );
+}
+
+#[test]
+fn what_the_ledger_had_before_a_restart_needs_no_line_more() {
+    let times = (Span::from_millis(100), Span::from_millis(1000));
+    let mut saver = Saver::new(2, (Some(Step(4)), Step(7)), Some(times.0), times.1);
+    for slice in 0..2 {
+        run(&mut saver, 1, Event::Begun(SliceId(slice), Step(7)));
+    }
+    run(&mut saver, 2, Event::Written(SliceId(0), Step(7)));
+    let all = run(&mut saver, 3, Event::Written(SliceId(1), Step(7)));
+    assert_eq!(all, vec![Effect::Commit(Step(7))]);
 }
