@@ -134,6 +134,9 @@ impl JobActor {
                 saver::Effect::RequestCut => news.push(job::Event::Order(ShardOrder::RequestCut)),
                 saver::Effect::Commit(step) => store.do_send(store::Commit(step)),
                 saver::Effect::Abandon(step) => store.do_send(store::Abandon(step)),
+                saver::Effect::CutOverAt(slice, step) => {
+                    news.push(job::Event::OrderSlice(slice, ShardOrder::CutOver { step }));
+                }
                 saver::Effect::CutOver(step) => {
                     news.push(job::Event::Order(ShardOrder::CutOver { step }));
                 }

@@ -37,6 +37,9 @@ impl Sim<'_> {
                     self.ask_store(Request::Commit(step), takes);
                 }
                 Effect::Abandon(step) => self.ask_store(Request::Abandon(step), Span(10_000)),
+                Effect::CutOverAt(slice, step) => {
+                    self.job(job::Event::OrderSlice(slice, ShardOrder::CutOver { step }))?;
+                }
                 Effect::CutOver(step) => {
                     self.job(job::Event::Order(ShardOrder::CutOver { step }))?;
                 }

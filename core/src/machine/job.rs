@@ -288,6 +288,7 @@ impl Job {
             Event::Command(command) => self.command(now, command, effects),
             Event::Host(news) => self.host(now, news, effects),
             Event::Order(order) => effects.push(Effect::Order(order)),
+            Event::OrderSlice(slice, order) => self.order_slice(slice, order, effects),
             Event::Taken(timeline, before) => self.taken(timeline, before, effects),
             Event::ScoreTaken(timeline, version) => self.score_taken(timeline, version, effects),
             Event::BranchKept(timeline) => self.branch_kept(now, timeline, effects),

@@ -26,7 +26,7 @@ pub enum Event {
     /// The ledger has every line up to this version.
     Recorded(Step),
     /// A slice says that it is busy with the cut of this version.
-    Cutting(Step),
+    Cutting(SliceId, Step),
     /// Another process serves the slice: what the one before was to cut, of versions up to this one,
     /// will not come (PROTOCOL 24).
     Promoted(SliceId, Step),
@@ -49,6 +49,8 @@ pub enum Effect {
     Abandon(Step),
     /// Tell every slice that the cut is over.
     CutOver(Step),
+    /// Tell one slice, which has not heard it.
+    CutOverAt(SliceId, Step),
     /// Tell the job: the version is durable.
     Durable(Step),
     /// Tell the job: persistence is degraded, for this reason.
@@ -146,7 +148,7 @@ impl Saver {
                 self.recorded = self.recorded.max(step);
                 self.judge(now, effects);
             }
-            Event::Cutting(step) => self.cutting(now, step, effects),
+            Event::Cutting(slice, step) => self.cutting(now, slice, step, effects),
             Event::Promoted(slice, upto) => self.promoted(now, slice, upto, effects),
             Event::Branch(slices, base) => self.branched(now, slices, base, effects),
             Event::Over => self.halted(effects),
@@ -310,7 +312,7 @@ impl Saver {
 
     /// A slice may not have heard that its cut is over; one that nobody knows of may still be on its
     /// way to the store, and is given time.
-    fn cutting(&mut self, now: Time, step: Step, effects: &mut Vec<Effect>) {
+    fn cutting(&mut self, now: Time, slice: SliceId, step: Step, effects: &mut Vec<Effect>) {
         if self.cut.as_ref().is_some_and(|cut| cut.step == step) {
             return;
         }
@@ -320,7 +322,7 @@ impl Saver {
         };
         self.unknown = Some((step, since));
         if self.is_over(step) || since + self.patience <= now {
-            effects.push(Effect::CutOver(step));
+            effects.push(Effect::CutOverAt(slice, step));
         }
     }
 

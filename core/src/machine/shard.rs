@@ -138,8 +138,7 @@ pub struct Shard {
     links: BTreeSet<LinkId>,
     pulls: BTreeSet<(Step, LinkId, Use)>,
     records: BTreeMap<Step, StepRecord>,
-    /// The last record that was repeated, while nothing says that it arrived.
-    repeated: Option<Step>,
+    repeating: Option<repeat::Repeating>,
     retry_at: Option<Time>,
 }
 
@@ -185,7 +184,7 @@ impl Shard {
             links: BTreeSet::new(),
             pulls: BTreeSet::new(),
             records: BTreeMap::new(),
-            repeated: None,
+            repeating: None,
             retry_at: None,
         };
         match duty {

@@ -192,6 +192,10 @@ fn saved(effect: saver::Effect) -> Option<Turn> {
         Saving::RequestCut => Some(Turn::Job(Event::Order(ShardOrder::RequestCut))),
         Saving::Commit(step) => Some(Turn::Saver(saver::Event::Committed(step))),
         Saving::Abandon(_) => None,
+        Saving::CutOverAt(slice, step) => {
+            let order = ShardOrder::CutOver { step };
+            Some(Turn::Job(Event::OrderSlice(slice, order)))
+        }
         Saving::CutOver(step) => Some(Turn::Job(Event::Order(ShardOrder::CutOver { step }))),
         Saving::Durable(step) => Some(Turn::Job(Event::Durable(step))),
         Saving::Degraded(reason) => Some(Turn::Job(Event::Degraded(reason))),

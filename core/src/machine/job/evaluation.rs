@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Effect, Job, SliceState};
 use crate::fact::Fact;
-use crate::id::{Incarnation, Step, Timeline};
+use crate::id::{Incarnation, SliceId, Step, Timeline};
 use crate::ledger::Record;
 use crate::message::{CoordinatorSays, PARTS, ShardOrder, TaskScore};
 use crate::time::Time;
@@ -60,7 +60,7 @@ struct Asked {
 impl Job {
     /// Begins once every slice keeps the version. If one is past it and does not, the others let go
     /// of it.
-    pub(super) fn begin_evaluation(&mut self, effects: &mut Vec<Effect>) {
+    pub(super) fn begin_evaluation(&mut self, heard: SliceId, effects: &mut Vec<Effect>) {
         self.judge_passed(effects);
         let mut slices = self.slices.values();
         let pinned = slices.clone().filter_map(|slice| slice.pinned).min();
@@ -71,11 +71,17 @@ impl Job {
         let missed = self.is_gone(version);
         // A report from before a slice let go of it may come late.
         let over = self.metrics.contains_key(&version) || self.unscored.contains(&version);
-        if missed || over {
-            if !over {
-                self.not_evaluated(version, effects);
+        let order = ShardOrder::Evaluated { version };
+        if over {
+            let pins = |slice: &SliceState| slice.pinned == Some(version);
+            if self.slices.get(&heard).is_some_and(pins) {
+                self.order_slice(heard, order, effects);
             }
-            effects.push(Effect::Order(ShardOrder::Evaluated { version }));
+            return;
+        }
+        if missed {
+            self.not_evaluated(version, effects);
+            effects.push(Effect::Order(order));
             return;
         }
         if slices.any(|slice| slice.pinned != Some(version)) {

@@ -2,7 +2,7 @@
 
 use super::wish::Wishes;
 use crate::fact::Fact;
-use crate::id::{Incarnation, Step, Timeline};
+use crate::id::{Incarnation, SliceId, Step, Timeline};
 use crate::ledger::Record;
 use crate::machine::fleet::{HostNews, Member};
 use crate::machine::saver;
@@ -48,6 +48,8 @@ pub enum Event {
     Command(Command),
     /// The saver orders something of every slice.
     Order(ShardOrder),
+    /// The same of one slice.
+    OrderSlice(SliceId, ShardOrder),
     /// The store has taken every record of the timeline before this step. Slices in this
     /// process do not wait for it.
     Taken(Timeline, Step),

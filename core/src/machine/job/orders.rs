@@ -2,6 +2,7 @@
 
 use super::hosts::replicas;
 use super::{Effect, Job};
+use crate::id::SliceId;
 use crate::message::{HostTold, ShardOrder};
 
 impl Job {
@@ -17,6 +18,17 @@ impl Job {
                 other => effects.push(other),
             }
         }
+    }
+
+    /// Orders something of one slice, where slices live in hosts; else of all, which costs nothing.
+    pub(super) fn order_slice(&self, slice: SliceId, order: ShardOrder, effects: &mut Vec<Effect>) {
+        if self.settings.hosts.is_none() {
+            return effects.push(Effect::Order(order));
+        }
+        let of_slice = self.order_hosts(order).into_iter().filter(|effect| {
+            matches!(effect, Effect::Host(_, HostTold::Order { slice: to, .. }) if *to == slice)
+        });
+        effects.extend(of_slice);
     }
 
     /// The same order for every replica.

@@ -71,7 +71,8 @@ impl Job {
                     };
                     self.progress(slice, state, effects);
                     let busy = cutting.filter(|_| self.slices.contains_key(&slice));
-                    effects.extend(busy.map(|step| Effect::Saver(saver::Event::Cutting(step))));
+                    let cutting = |step| Effect::Saver(saver::Event::Cutting(slice, step));
+                    effects.extend(busy.map(cutting));
                 }
             }
             ShardReport::Committed(record) => {
@@ -131,11 +132,12 @@ impl Job {
         if self.low() > low || rests {
             self.release(effects);
         }
-        self.begin_evaluation(effects);
+        self.begin_evaluation(slice, effects);
     }
 
     fn committed(&mut self, now: Time, record: StepRecord, effects: &mut Vec<Effect>) {
-        let stale = record.step < self.recorded;
+        let (slice, step) = (record.slice, record.step);
+        let stale = step < self.recorded;
         if !stale {
             self.records
                 .entry(record.step)
@@ -154,20 +156,34 @@ impl Job {
                 effects.push(Effect::Saver(saver::Event::Recorded(self.recorded)));
             }
         }
-        // Whoever repeats a record did not hear that it is in the ledger.
-        if stale || (self.recorded > before && self.settings.hosts.is_none()) {
+        if stale {
+            self.acknowledge_again(slice, step, effects);
+        } else if self.recorded > before && self.settings.hosts.is_none() {
             self.acknowledge(effects);
+        }
+    }
+
+    /// Whoever repeats a record did not hear that it is in the ledger. Others are not told: where
+    /// many repeat, as on a busy machine, that would be most of what is said.
+    fn acknowledge_again(&self, slice: SliceId, step: Step, effects: &mut Vec<Effect>) {
+        let before = self.acknowledged();
+        if step < before {
+            self.order_slice(slice, ShardOrder::Recorded { before }, effects);
         }
     }
 
     /// Hosts outlive this process, and with them what they keep: what the store has not taken yet
     /// is not acknowledged to them.
     fn acknowledge(&self, effects: &mut Vec<Effect>) {
-        let before = match self.settings.hosts {
+        let before = self.acknowledged();
+        effects.push(Effect::Order(ShardOrder::Recorded { before }));
+    }
+
+    fn acknowledged(&self) -> Step {
+        match self.settings.hosts {
             None => self.recorded,
             Some(_) => self.hosting.taken,
-        };
-        effects.push(Effect::Order(ShardOrder::Recorded { before }));
+        }
     }
 
     /// The store has every record of the timeline before this step.

@@ -171,20 +171,26 @@ fn what_may_be_lost_is_said_again() {
     }
     run(&mut saver, 250, Event::Recorded(Step(4)));
     run(&mut saver, 250, Event::Begun(SliceId(0), Step(4)));
-    assert_eq!(run(&mut saver, 251, Event::Cutting(Step(4))), vec![]);
+    assert_eq!(
+        run(&mut saver, 251, Event::Cutting(SliceId(1), Step(4))),
+        vec![]
+    );
     for slice in [SliceId(0), SliceId(1)] {
         run(&mut saver, 252, Event::Written(slice, Step(4)));
     }
     run(&mut saver, 253, Event::Committed(Step(4)));
     assert_eq!(
-        run(&mut saver, 260, Event::Cutting(Step(4))),
-        vec![Effect::CutOver(Step(4))]
+        run(&mut saver, 260, Event::Cutting(SliceId(1), Step(4))),
+        vec![Effect::CutOverAt(SliceId(1), Step(4))]
     );
     let step = Step(9);
-    let early = run(&mut saver, 270, Event::Cutting(step));
+    let early = run(&mut saver, 270, Event::Cutting(SliceId(1), step));
     assert_eq!(early, vec![], "its part may be on its way to the store");
-    let late = run(&mut saver, 1270, Event::Cutting(step));
-    assert!(late.contains(&Effect::CutOver(step)), "{late:?}");
+    let late = run(&mut saver, 1270, Event::Cutting(SliceId(1), step));
+    assert!(
+        late.contains(&Effect::CutOverAt(SliceId(1), step)),
+        "{late:?}"
+    );
 }
 
 #[test]

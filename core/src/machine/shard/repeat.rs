@@ -8,6 +8,16 @@ use crate::time::Time;
 /// Records repeated at a time while they are not acknowledged.
 pub(super) const REPEATED: usize = 16;
 
+/// Records that are sent again, part by part, while nothing says that they arrived.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Repeating {
+    /// The last one of this part.
+    last: Step,
+    /// The last one of all: newer ones were sent a moment ago, and none of them is lost before the
+    /// timer says so.
+    newest: Step,
+}
+
 impl Shard {
     pub(super) fn progress(&self, effects: &mut Vec<Effect>) {
         let Role::Primary(mirror) = &self.role else {
@@ -66,19 +76,27 @@ impl Shard {
 
     /// The oldest records; those that follow are sent once these are acknowledged.
     pub(super) fn repeat_records(&mut self, effects: &mut Vec<Effect>) {
-        self.repeated = None;
-        for (step, record) in self.records.iter().take(REPEATED) {
+        let newest = self.records.keys().next_back().copied();
+        self.repeating = newest.and_then(|newest| self.repeat_part(newest, effects));
+    }
+
+    fn repeat_part(&self, newest: Step, effects: &mut Vec<Effect>) -> Option<Repeating> {
+        let part = self.records.range(..=newest).take(REPEATED);
+        let mut repeating = None;
+        for (last, record) in part {
             effects.push(Effect::Report(ShardReport::Committed(record.clone())));
-            self.repeated = Some(*step);
+            let last = *last;
+            repeating = Some(Repeating { last, newest });
         }
+        repeating
     }
 
     /// A coordinator that comes back lacks as many records as it missed steps: it gets them as fast
     /// as it takes them, and not by timer.
     pub(super) fn recorded(&mut self, before: Step, effects: &mut Vec<Effect>) {
         self.records.retain(|step, _| *step >= before);
-        if self.repeated.is_some_and(|last| last < before) {
-            self.repeat_records(effects);
+        if let Some(Repeating { newest, .. }) = self.repeating.take_if(|part| part.last < before) {
+            self.repeating = self.repeat_part(newest, effects);
         }
     }
 }

@@ -554,6 +554,32 @@ fn the_ledgers_backlog_is_bounded_and_repeated_in_parts() {
 }
 
 #[test]
+fn what_was_said_a_moment_ago_is_not_repeated_for_an_acknowledgement() {
+    let mut rules = rules(1);
+    rules.votes.non_finite = crate::job::NonFinite::Skip;
+    let mut bench = Bench::with(rules);
+    let skip = |bench: &mut Bench, step| {
+        bench.order(ShardOrder::Withhold { step: Step(step) });
+        let digests = vec![[7; 32]];
+        bench.event(Event::Applied {
+            step: Step(step),
+            digests,
+            finite: true,
+        });
+    };
+    (0..2).for_each(|step| skip(&mut bench, step));
+    let repeats = |effects: &[Effect]| {
+        let record = |e: &&Effect| matches!(e, Effect::Report(ShardReport::Committed(_)));
+        effects.iter().filter(record).count()
+    };
+    assert_eq!(repeats(&bench.tick(500)), 2);
+    skip(&mut bench, 2);
+    let heard = bench.order(ShardOrder::Recorded { before: Step(2) });
+    assert_eq!(repeats(&heard), 0, "step 2 was said since");
+    assert_eq!(repeats(&bench.tick(1000)), 1, "it may be lost all the same");
+}
+
+#[test]
 fn a_withheld_leaf_is_decided_without_a_root() {
     let mut bench = Bench::new(1);
     bench.shard.rules.votes.non_finite = crate::job::NonFinite::Skip;

@@ -186,7 +186,7 @@ fn what_a_slice_cuts_is_told_to_the_saver() {
             kept: Step(0),
         })
     };
-    let told = Effect::Saver(saver::Event::Cutting(Step(1)));
+    let told = Effect::Saver(saver::Event::Cutting(SliceId(1), Step(1)));
     assert_eq!(bench.event(cutting(1)), vec![told]);
     assert_eq!(bench.event(cutting(9)), vec![], "a slice of no map");
 }

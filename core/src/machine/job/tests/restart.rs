@@ -343,3 +343,22 @@ fn the_last_version_is_scored_although_hosts_let_go_of_it_for_a_score_that_is_lo
         "it is scored"
     );
 }
+
+#[test]
+fn whoever_repeats_a_record_is_answered_alone() {
+    let mut run = restarted();
+    (1..=2).for_each(|number| drop(back(&mut run, number)));
+    let told = |effects: &[Effect]| {
+        let told = effects.iter().filter_map(|effect| match effect {
+            Effect::Host(to, HostTold::Order { slice, order, .. }) => Some((*to, slice.0, *order)),
+            _ => None,
+        });
+        told.collect::<Vec<_>>()
+    };
+    let recorded = ShardOrder::Recorded { before: Step(2) };
+    let again = run.bench.committed(1, 1);
+    let replicas = [(host(2), 1, recorded), (host(1), 1, recorded)];
+    assert_eq!(told(&again), replicas, "and not those of slice 0");
+    run.bench.advance(3);
+    assert_eq!(told(&run.bench.committed(1, 2)), [], "not in the store yet");
+}
