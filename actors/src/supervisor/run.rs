@@ -345,9 +345,10 @@ impl<F: FnMut(Happening)> Supervisor<F> {
                 }
             }
         };
-        let patience = match self.coordinator {
-            None => duration(self.options.grace),
-            Some(_) => Duration::ZERO,
+        // Of a run that a coordinator found finished, nobody is told by it that it is over.
+        let patience = match (&self.coordinator, &self.done) {
+            (None, When::Now) => duration(self.options.grace),
+            (None, When::Before) | (Some(_), _) => Duration::ZERO,
         };
         let _ = timeout(patience, peaceful).await;
         self.coordinator = None;
