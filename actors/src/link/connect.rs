@@ -15,7 +15,8 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpStream, UnixStream};
 
 use super::error::{DialError, LinkError};
-use super::wire::{self, Socket, read_control, read_prelude};
+use super::socket::Socket;
+use super::wire::{self, read_control, read_prelude};
 use super::{Link, LinkOptions};
 
 /// Longest handshake message in bytes: a stranger cannot make us hold more.
@@ -160,15 +161,14 @@ pub(super) fn near_path(address: SocketAddr) -> Option<PathBuf> {
 /// for 40 ms.
 pub(super) fn tcp(stream: TcpStream) -> io::Result<Socket> {
     stream.set_nodelay(true)?;
-    let (source, sink) = stream.into_split();
-    Ok(Socket::new(source, sink))
+    Ok(stream.into())
 }
 
 /// Prepares a connected Unix stream.
 pub(super) fn unix(stream: UnixStream) -> Socket {
     // With the system's own buffer both ends are woken for every fifth of a piece; it works as well.
     let _ = SockRef::from(&stream).set_send_buffer_size(SEND_BUFFER);
-    Socket::near(stream)
+    stream.into()
 }
 
 async fn introduce(socket: &mut Socket, hello: &Hello) -> Result<HelloReply, LinkError> {
@@ -179,19 +179,19 @@ async fn introduce(socket: &mut Socket, hello: &Hello) -> Result<HelloReply, Lin
 /// Writes one handshake message.
 pub(super) async fn tell<M: Serialize>(socket: &mut Socket, message: &M) -> Result<(), LinkError> {
     let frame = frame::control_frame(message)?;
-    wire::write_both(&mut socket.sink, &frame, &[]).await?;
-    Ok(socket.sink.flush().await?)
+    wire::write_both(socket, &frame, &[]).await?;
+    Ok(socket.flush().await?)
 }
 
 /// Reads one handshake message.
 pub(super) async fn listen_for<M: DeserializeOwned>(socket: &mut Socket) -> Result<M, LinkError> {
-    let prelude = read_prelude(&mut socket.source).await?;
+    let prelude = read_prelude(socket).await?;
     match prelude.kind {
         FrameKind::Control => {}
         kind @ (FrameKind::Data | FrameKind::Credit) => {
             return Err(FrameError::Kind(kind as u8).into());
         }
     }
-    let message = read_control(&mut socket.source, &prelude, MAX_HANDSHAKE_BYTES).await?;
+    let message = read_control(socket, &prelude, MAX_HANDSHAKE_BYTES).await?;
     Ok(frame::decode_message(&message)?)
 }

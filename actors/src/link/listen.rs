@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 
 use super::connect::{Address, listen_for, near_path, tcp, tell, unix};
 use super::error::{BindError, LinkError};
-use super::wire::Socket;
+use super::socket::Socket;
 use super::{Link, LinkOptions};
 
 /// Pause after the system could not accept, such as without file descriptors: trying again at
@@ -295,6 +295,7 @@ impl Knock {
             checksum,
             window: options.window,
         };
+        self.socket = self.socket.move_here()?;
         self.socket.offer_lane(options.max_values);
         self.answer(&reply).await?;
         Ok(Link::start(

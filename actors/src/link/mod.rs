@@ -27,6 +27,7 @@ mod pool;
 mod reader;
 mod sender;
 mod shared;
+mod socket;
 mod wire;
 mod writer;
 
@@ -41,7 +42,7 @@ use lane::Incoming;
 use outbox::Outbox;
 use reader::Reader;
 use shared::Shared;
-use wire::Socket;
+use socket::{Ends, Socket};
 
 pub use assembly::{Filter, Wanted};
 pub use backoff::Backoff;
@@ -109,12 +110,7 @@ pub struct Link {
 
 impl Link {
     /// Starts the two tasks on the current runtime.
-    fn start(
-        mut socket: Socket,
-        options: LinkOptions,
-        checksum: Checksum,
-        peer_window: u32,
-    ) -> Self {
+    fn start(socket: Socket, options: LinkOptions, checksum: Checksum, peer_window: u32) -> Self {
         let LinkOptions {
             checksum: _,
             window,
@@ -127,7 +123,12 @@ impl Link {
             window >= MIN_WINDOW,
             "a smaller window could stop a stream of pieces"
         );
-        let (outgoing, incoming) = socket.lanes();
+        let Ends {
+            source,
+            sink,
+            outgoing,
+            incoming,
+        } = socket.into_ends();
         let lane_bytes = incoming.as_ref().map_or(0, Incoming::bytes);
         let shared = Shared::new(
             Outbox::new(in_flight, peer_window, window, lane_bytes),
@@ -136,7 +137,7 @@ impl Link {
         );
         let (events, received) = mpsc::channel(EVENTS);
         let reader = Reader {
-            source: socket.source,
+            source,
             shared: Arc::clone(&shared),
             assembly: Assembly::new(pool, want, max_values, window),
             lane: incoming,
@@ -145,11 +146,7 @@ impl Link {
             max_control: MAX_CONTROL_BYTES,
         };
         let reader = tokio::spawn(reader.read_until_end());
-        tokio::spawn(writer::write_until_end(
-            socket.sink,
-            outgoing,
-            Arc::clone(&shared),
-        ));
+        tokio::spawn(writer::write_until_end(sink, outgoing, Arc::clone(&shared)));
         Self {
             sender: LinkSender::new(Arc::clone(&shared)),
             inbox: Inbox {

@@ -5,7 +5,6 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use rustix::net::{
@@ -14,72 +13,76 @@ use rustix::net::{
 };
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::UnixStream;
-use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
-/// What the two ends hand each other.
-#[derive(Clone, Default)]
-pub(super) struct Handover {
-    ours: Arc<Mutex<Option<OwnedFd>>>,
-    theirs: Arc<Mutex<Option<OwnedFd>>>,
+/// A connected stream and what its two ends hand each other.
+pub(super) struct Near {
+    stream: UnixStream,
+    /// Until it has gone with the first byte.
+    ours: Option<OwnedFd>,
+    theirs: Theirs,
 }
 
-impl Handover {
+/// What the peer hands over.
+enum Theirs {
+    /// Nothing was read yet.
+    Expected,
+    /// What came with the first byte.
+    Here(Option<OwnedFd>),
+}
+
+impl Near {
+    pub(super) fn new(stream: UnixStream) -> Self {
+        Self {
+            stream,
+            ours: None,
+            theirs: Theirs::Expected,
+        }
+    }
+
     /// Hands this over with the first byte that is written.
-    pub(super) fn give(&self, lane: OwnedFd) {
-        *lock(&self.ours) = Some(lane);
+    pub(super) fn give(&mut self, lane: OwnedFd) {
+        self.ours = Some(lane);
     }
 
     /// What came with the first byte.
-    pub(super) fn take(&self) -> Option<OwnedFd> {
-        lock(&self.theirs).take()
+    pub(super) fn taken(&mut self) -> Option<OwnedFd> {
+        match &mut self.theirs {
+            Theirs::Expected => None,
+            Theirs::Here(lane) => lane.take(),
+        }
+    }
+
+    /// The stream, once a byte went each way.
+    pub(super) fn into_stream(self) -> UnixStream {
+        self.stream
+    }
+
+    /// Has the current runtime tell when the stream is ready.
+    pub(super) fn move_here(self) -> io::Result<Self> {
+        Ok(Self {
+            stream: UnixStream::from_std(self.stream.into_std()?)?,
+            ..self
+        })
     }
 }
 
-/// Nothing panics while it holds the lock.
-fn lock(place: &Mutex<Option<OwnedFd>>) -> MutexGuard<'_, Option<OwnedFd>> {
-    place.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Both directions of a connected stream.
-pub(super) fn split(stream: UnixStream) -> (NearSource, NearSink, Handover) {
-    let handover = Handover::default();
-    let (source, sink) = stream.into_split();
-    let source = NearSource {
-        source,
-        first: Some(handover.clone()),
-    };
-    let sink = NearSink {
-        sink,
-        first: Some(handover.clone()),
-    };
-    (source, sink, handover)
-}
-
-/// The reading direction; `first` until a byte was read.
-pub(super) struct NearSource {
-    source: OwnedReadHalf,
-    first: Option<Handover>,
-}
-
-impl AsyncRead for NearSource {
+impl AsyncRead for Near {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         target: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let Self { source, first } = &mut *self;
-        let Some(handover) = first else {
-            return Pin::new(source).poll_read(context, target);
-        };
-        let stream = source.as_ref();
+        let Self { stream, theirs, .. } = &mut *self;
+        if let Theirs::Here(_) = theirs {
+            return Pin::new(stream).poll_read(context, target);
+        }
         loop {
             ready!(stream.poll_read_ready(context))?;
             let place = target.initialize_unfilled();
             match stream.try_io(Interest::READABLE, || receive(stream, place)) {
                 Ok((read, lane)) => {
                     target.advance(read);
-                    *lock(&handover.theirs) = lane;
-                    *first = None;
+                    *theirs = Theirs::Here(lane);
                     return Poll::Ready(Ok(()));
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -89,13 +92,7 @@ impl AsyncRead for NearSource {
     }
 }
 
-/// The writing direction; `first` until a byte was written.
-pub(super) struct NearSink {
-    sink: OwnedWriteHalf,
-    first: Option<Handover>,
-}
-
-impl AsyncWrite for NearSink {
+impl AsyncWrite for Near {
     fn poll_write(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -109,20 +106,15 @@ impl AsyncWrite for NearSink {
         context: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let Self { sink, first } = &mut *self;
-        let Some(handover) = first else {
-            return Pin::new(sink).poll_write_vectored(context, slices);
+        let Self { stream, ours, .. } = &mut *self;
+        let Some(lane) = &ours else {
+            return Pin::new(stream).poll_write_vectored(context, slices);
         };
-        let stream = sink.as_ref();
         loop {
             ready!(stream.poll_write_ready(context))?;
-            let lane = lock(&handover.ours);
-            let sent = stream.try_io(Interest::WRITABLE, || send(stream, slices, lane.as_ref()));
-            drop(lane);
-            match sent {
+            match stream.try_io(Interest::WRITABLE, || send(stream, slices, lane)) {
                 Ok(written) => {
-                    *lock(&handover.ours) = None;
-                    *first = None;
+                    *ours = None;
                     return Poll::Ready(Ok(written));
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -136,11 +128,11 @@ impl AsyncWrite for NearSink {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.sink).poll_flush(context)
+        Pin::new(&mut self.stream).poll_flush(context)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.sink).poll_shutdown(context)
+        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }
 
@@ -160,14 +152,12 @@ fn receive(stream: &UnixStream, target: &mut [u8]) -> io::Result<(usize, Option<
     Ok((received.bytes, lane))
 }
 
-fn send(stream: &UnixStream, slices: &[IoSlice<'_>], lane: Option<&OwnedFd>) -> io::Result<usize> {
+fn send(stream: &UnixStream, slices: &[IoSlice<'_>], lane: &OwnedFd) -> io::Result<usize> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut beside = SendAncillaryBuffer::new(&mut space);
-    let descriptors = lane.map(|lane| [lane.as_fd()]);
-    if let Some(descriptors) = &descriptors {
-        let fits = beside.push(SendAncillaryMessage::ScmRights(descriptors));
-        assert!(fits, "the space is made for one descriptor");
-    }
+    let descriptors = [lane.as_fd()];
+    let fits = beside.push(SendAncillaryMessage::ScmRights(&descriptors));
+    assert!(fits, "the space is made for one descriptor");
     let flags = SendFlags::NOSIGNAL;
     Ok(sendmsg(stream.as_fd(), slices, &mut beside, flags)?)
 }

@@ -3,7 +3,7 @@
 use rustix::fs::{MemfdFlags, memfd_create};
 
 use super::*;
-use crate::link::near;
+use crate::link::near::Near;
 
 /// A listener on a Unix socket; its directory is gone with the first.
 async fn near_listener() -> (tempfile::TempDir, Listener) {
@@ -80,29 +80,29 @@ async fn a_sender_without_a_lane_that_names_one_is_dropped() {
 }
 
 /// What a near peer that is driven by hand hands over, and the link that let it in.
-async fn admitted_near(lane: std::os::fd::OwnedFd) -> (near::Handover, Link) {
+async fn admitted_near(lane: std::os::fd::OwnedFd) -> (Near, Link) {
     let (_directory, mut listener) = near_listener().await;
     let Address::Unix(path) = listener.address().clone() else {
         unreachable!("it was bound to a path");
     };
     let stream = tokio::net::UnixStream::connect(path).await.unwrap();
-    let (mut source, mut sink, handover) = near::split(stream);
-    handover.give(lane);
+    let mut near = Near::new(stream);
+    near.give(lane);
     let hello = frame::control_frame(&hello()).unwrap();
-    sink.write_all(&hello).await.unwrap();
+    near.write_all(&hello).await.unwrap();
     let knock = soon(listener.next()).await;
     let link = knock.admit(&expected(), options()).await.unwrap();
     let mut first = [0];
-    soon(source.read_exact(&mut first)).await.unwrap();
-    (handover, link)
+    soon(near.read_exact(&mut first)).await.unwrap();
+    (near, link)
 }
 
 #[tokio::test]
 async fn a_lane_of_no_use_is_as_good_as_none() {
     // It could shrink under the one who writes to it.
     let memory = memfd_create("resilin-lane", MemfdFlags::ALLOW_SEALING).unwrap();
-    let (handover, link) = admitted_near(memory).await;
-    assert!(handover.take().is_some(), "the other direction has one");
+    let (mut near, link) = admitted_near(memory).await;
+    assert!(near.taken().is_some(), "the other direction has one");
     link.sender().try_send(&tensor(1, awkward(MIB))).unwrap();
     assert_eq!(link.sender().counters().bytes_by_lane, 0);
 }
