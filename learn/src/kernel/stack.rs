@@ -9,7 +9,7 @@ use resilin_core::PartitionId;
 use resilin_core::tree::{Node, PartitionSet};
 
 use super::digest::{BlockHasher, Digest};
-use super::sum::{add, merges_after};
+use super::sum::{add, all_finite, merges_after};
 use crate::math::Write;
 use crate::model::{Addition, Group, Outcome, Piece, Sink};
 
@@ -27,17 +27,36 @@ pub(super) struct Stack<'a> {
     pub(super) drawn: &'a PartitionSet,
     pub(super) audited: &'a mut Vec<(PartitionId, Digest)>,
     pub(super) hasher: &'a mut BlockHasher,
+    /// Whether the output is finite, if its newest values were looked at while they were in the
+    /// cache.
+    pub(super) finite: Option<bool>,
+}
+
+/// What all leaves add up to.
+pub(super) struct Summed {
+    pub(super) outcome: Outcome,
+    finite: Option<bool>,
+}
+
+impl Summed {
+    /// Whether `sum`, the output, is finite.
+    pub(super) fn is_finite(&self, sum: &[f32]) -> bool {
+        self.finite.unwrap_or_else(|| all_finite(sum))
+    }
 }
 
 impl Stack<'_> {
     /// What all leaves add up to.
-    pub(super) fn result(&self) -> Outcome {
+    pub(super) fn result(&self) -> Summed {
         assert_eq!(
             self.outcomes.len(),
             1,
             "every leaf below the node was summed"
         );
-        self.outcomes[0]
+        Summed {
+            outcome: self.outcomes[0],
+            finite: self.finite,
+        }
     }
 
     /// A place on the stack, from the lowest.
@@ -90,6 +109,7 @@ impl Sink for Stack<'_> {
     fn done(&mut self, k: usize, outcome: Outcome) {
         assert_eq!(k, self.next, "gradients come in ascending order");
         self.next += 1;
+        self.finite = None;
         if self.drawn.contains(self.leaves[k]) {
             let place = self.outcomes.len().checked_sub(1);
             let gradient = place.map_or(&*self.out, |place| self.waiting[place].as_slice());
@@ -128,6 +148,7 @@ impl Sink for Stack<'_> {
             return;
         }
         let base = self.outcomes.len();
+        let mut finite = Some(true);
         for (part, range) in parts.iter().enumerate() {
             let mut depth = base;
             for k in leaves.clone() {
@@ -151,7 +172,12 @@ impl Sink for Stack<'_> {
                     self.add_to_left(depth, range.clone());
                 }
             }
+            finite = match depth {
+                1 => finite.map(|finite| finite && all_finite(&self.out[range.clone()])),
+                _ => None,
+            };
         }
+        self.finite = finite;
         for (k, outcome) in leaves.zip(outcomes) {
             self.next += 1;
             self.outcomes.push(*outcome);

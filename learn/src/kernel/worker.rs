@@ -10,8 +10,7 @@ use resilin_core::tree::{Node, PartitionSet};
 use resilin_core::{PartitionId, Step};
 
 use super::digest::{BlockHasher, Digest};
-use super::stack::Stack;
-use super::sum::all_finite;
+use super::stack::{Stack, Summed};
 use crate::dataset::{Batch, DataError};
 use crate::model::{Microbatch, ModelError, Outcome, Workspace};
 use crate::task::Task;
@@ -116,14 +115,14 @@ impl Evaluator {
             .audit
             .drawn(step, &self.leaves.iter().copied().collect());
         self.audited.clear();
-        let outcome = self.sum_leaves(weights, step, node, out)?;
+        let sum = self.sum_leaves(weights, step, node, out)?;
         self.drawn = PartitionSet::default();
         let mut non_finite = Vec::new();
-        if !all_finite(out) {
+        if !sum.is_finite(out) {
             for index in 0..self.leaves.len() {
                 let partition = self.leaves[index];
-                self.leaf(weights, step, partition, out)?;
-                if !all_finite(out) {
+                let leaf = self.leaf(weights, step, partition, out)?;
+                if !leaf.is_finite(out) {
                     non_finite.push((partition, self.hasher.digest(out)));
                 }
             }
@@ -132,7 +131,7 @@ impl Evaluator {
             }
         }
         Ok(NodeResult {
-            outcome,
+            outcome: sum.outcome,
             non_finite,
             audited: self.audited.clone(),
         })
@@ -164,8 +163,8 @@ impl Evaluator {
         out: &mut [f32],
     ) -> Result<(Outcome, Digest), EvaluateError> {
         self.enter(step, Node::leaf(partition));
-        let outcome = self.leaf(weights, step, partition, out)?;
-        Ok((outcome, self.hasher.digest(out)))
+        let leaf = self.leaf(weights, step, partition, out)?;
+        Ok((leaf.outcome, self.hasher.digest(out)))
     }
 
     /// Whether the model gives the same bits twice for the first partition of step 0: one that does
@@ -203,7 +202,7 @@ impl Evaluator {
         step: Step,
         node: Node,
         out: &mut [f32],
-    ) -> Result<Outcome, EvaluateError> {
+    ) -> Result<Summed, EvaluateError> {
         let Self {
             task,
             workspace,
@@ -231,6 +230,7 @@ impl Evaluator {
             drawn,
             audited,
             hasher,
+            finite: None,
         };
         for leaves in leaves.chunks(MICROBATCHES) {
             read_leaves(task, order.as_ref(), step, leaves, batches, read)?;
@@ -253,11 +253,11 @@ impl Evaluator {
         step: Step,
         partition: PartitionId,
         out: &mut [f32],
-    ) -> Result<Outcome, EvaluateError> {
+    ) -> Result<Summed, EvaluateError> {
         let leaves = std::mem::replace(&mut self.leaves, vec![partition]);
-        let outcome = self.sum_leaves(weights, step, Node::leaf(partition), out);
+        let sum = self.sum_leaves(weights, step, Node::leaf(partition), out);
         self.leaves = leaves;
-        outcome
+        sum
     }
 }
 

@@ -82,6 +82,41 @@ fn the_evaluator_names_the_broken_leaves_with_a_repeatable_digest() {
 }
 
 #[test]
+fn every_node_above_a_broken_leaf_names_it_and_no_other_does() {
+    let task = task(RUN, "broken = 55", "");
+    let weights = task.initial_weights();
+    let mut out = vec![0.0; weights.len()];
+    let mut evaluator = Evaluator::new(Arc::clone(&task));
+    let mut named = Vec::new();
+    let mut nodes = vec![task.tree.root()];
+    while let Some(node) = nodes.pop() {
+        let result = evaluator.evaluate(&weights, Step(2), node, &mut out);
+        let broken: Vec<u32> = result
+            .unwrap()
+            .non_finite
+            .iter()
+            .map(|(p, _)| p.0)
+            .collect();
+        assert!(
+            !broken.is_empty() || out.iter().all(|g| g.is_finite()),
+            "{node}"
+        );
+        named.push((node.first()..node.end(), broken));
+        let has_samples = |node: &Node| node.first() < 10;
+        let below = node
+            .children()
+            .into_iter()
+            .flat_map(|(left, right)| [left, right]);
+        nodes.extend(below.filter(has_samples));
+    }
+    assert_eq!(named.len(), 21);
+    for (leaves, broken) in named {
+        let expected = if leaves.contains(&5) { vec![5] } else { vec![] };
+        assert_eq!(broken, expected, "{leaves:?}");
+    }
+}
+
+#[test]
 fn weights_that_stop_being_finite_are_told_before_they_are_published() {
     let task = task(RUN, "", "[optimizer]\nname = \"sgd\"\nlearning_rate = 1e6");
     let weights = task.initial_weights();
