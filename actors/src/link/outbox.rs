@@ -14,6 +14,9 @@ use super::pool::SharedValues;
 /// Most bytes of control frames that wait: four of the longest.
 pub(super) const MAX_URGENT_BYTES: usize = 16 << 20;
 
+/// Bytes of a lane whose reader speaks for their sake alone: half of the longest.
+const URGENT_LANE_BYTES: u64 = 2 << 20;
+
 /// A tensor to be sent. The link sets `sequence`, `offset` and `total` of the header.
 #[derive(Clone, Debug)]
 pub struct OutTensor {
@@ -88,6 +91,12 @@ impl LaneRead {
     /// Half a lane at a time, which is a whole tensor where the lane has room for two.
     fn is_due(self) -> bool {
         self.until > self.told && (self.until - self.told) * 2 >= self.bytes
+    }
+
+    /// Whether it is worth waking the peer. Otherwise it goes with the next word, such as the answer
+    /// to a tensor: two of the shorter ones fit, and what does not goes by the socket.
+    fn is_urgent(self) -> bool {
+        self.is_due() && self.until - self.told >= URGENT_LANE_BYTES
     }
 }
 
@@ -183,7 +192,7 @@ impl Outbox {
     /// We have read the lane as far as `until`; true when the peer should know.
     pub(super) fn lane_read(&mut self, until: u64) -> bool {
         self.lane.until = until;
-        self.lane.is_due()
+        self.lane.is_urgent()
     }
 
     /// What to write next, if there is anything that may go. What was given before is written.

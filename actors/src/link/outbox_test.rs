@@ -79,6 +79,16 @@ fn what_is_read_of_a_lane_is_told_by_halves() {
 }
 
 #[test]
+fn what_is_read_of_a_short_lane_is_told_with_the_next_word() {
+    let mut outbox = Outbox::new(MIB, 1 << 20, 4 << 20, 2 << 20);
+    assert!(!outbox.lane_read(1 << 20), "half of 2 MiB wakes nobody");
+    outbox.push_control(vec![0; 30]).expect("room");
+    assert_eq!(drain(&mut outbox), ["control 30", "credit 0, lane 1048576"]);
+    assert!(outbox.lane_read(3 << 20), "2 MiB are not known");
+    assert_eq!(drain(&mut outbox), ["credit 0, lane 3145728"]);
+}
+
+#[test]
 fn pieces_stop_where_the_credit_does() {
     let mut outbox = outbox(8, 2);
     outbox.push_tensor(&tensor(1, 3)).expect("room");
