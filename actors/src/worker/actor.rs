@@ -18,6 +18,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::compute::Crew;
 use super::data::{self, Dial};
 use super::debut::{Debut, Milestone};
+use super::stored::Stored;
 use super::tensors::{Arrivals, Sums, Whole};
 use crate::clock::{Alarm, Clock};
 use crate::exit::Exit;
@@ -54,6 +55,7 @@ pub(super) struct WorkerActor {
     arrivals: Arrivals,
     /// Weights of steps that are audited.
     retained: BTreeMap<Step, Arc<Whole>>,
+    stored: Stored,
     debut: Debut,
     end: Option<oneshot::Sender<Exit>>,
 }
@@ -95,6 +97,7 @@ impl WorkerActor {
             pool,
             sums: Sums::default(),
             retained: BTreeMap::new(),
+            stored: Stored::default(),
             debut,
             end: Some(end),
             task,
@@ -179,6 +182,14 @@ impl WorkerActor {
         match self.retained.get(&step) {
             Some(weights) => Arc::clone(weights),
             None => self.arrivals.whole(Use::Train, step),
+        }
+    }
+
+    /// A slice has stored its part of a sum.
+    fn stored(&mut self, slice: SliceId, step: Step) {
+        if self.stored.note(slice, step, self.rules.slices) {
+            self.debut.reach(Milestone::Stored);
+            self.crew.stored(step);
         }
     }
 

@@ -37,6 +37,8 @@ struct Queue {
     /// What steps ask for, in the order in which they asked.
     steps: VecDeque<Work>,
     scores: VecDeque<(Arc<Scoring>, u32)>,
+    /// The newest step whose sums every slice has.
+    stored: Option<Step>,
 }
 
 impl Queue {
@@ -143,6 +145,12 @@ impl Crew {
         self.0.more.notify_all();
     }
 
+    /// Says that every slice has a sum of the step.
+    pub(super) fn stored(&self, step: Step) {
+        self.0.queue().stored = Some(step);
+        self.0.more.notify_all();
+    }
+
     /// Queues what the model is told, before what is queued after it.
     pub(super) fn regroup(&self, regrouped: Regrouped) {
         self.0.queue().steps.push_back(Work::Regroup(regrouped));
@@ -206,31 +214,29 @@ impl Desk {
         self.speed.lock().expect("a panic ends the process")
     }
 
-    fn next(&self) -> Work {
-        let mut queue = self.queue();
-        loop {
-            match queue.take() {
-                Some(work) => return work,
-                None => queue = self.more.wait(queue).expect("a panic ends the process"),
-            }
-        }
-    }
-
     /// The next work; while there is none, the rows of the step that `first` will be followed by are
-    /// read.
+    /// read, once the sums of `first` are where they are needed: until then a processor has more
+    /// urgent things to do.
     fn next_or_read(
         &self,
         evaluator: &mut Evaluator,
         first: &mut Option<(Step, Node)>,
     ) -> Result<Work, EvaluateError> {
-        let work = self.queue().take();
-        if let Some(work) = work {
-            return Ok(work);
+        let mut queue = self.queue();
+        loop {
+            if let Some(work) = queue.take() {
+                return Ok(work);
+            }
+            let stored = queue.stored;
+            match first.take_if(|(step, _)| stored >= Some(*step)) {
+                Some((step, node)) => {
+                    drop(queue);
+                    evaluator.read_ahead(step.next(), node)?;
+                    queue = self.queue();
+                }
+                None => queue = self.more.wait(queue).expect("a panic ends the process"),
+            }
         }
-        if let Some((step, node)) = first.take() {
-            evaluator.read_ahead(step.next(), node)?;
-        }
-        Ok(self.next())
     }
 
     fn work(&self, task: &Task, mut evaluator: Evaluator, worker: &Addr<WorkerActor>) {

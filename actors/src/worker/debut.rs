@@ -4,8 +4,6 @@
 use std::collections::BTreeSet;
 use std::time::Instant;
 
-use resilin_core::SliceId;
-
 /// What a worker has reached, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Milestone {
@@ -58,8 +56,6 @@ impl Milestone {
 pub(super) struct Debut {
     begun: Instant,
     reached: BTreeSet<Milestone>,
-    /// Slices that have stored something.
-    stored: BTreeSet<SliceId>,
 }
 
 impl Debut {
@@ -68,7 +64,6 @@ impl Debut {
         Self {
             begun: Instant::now(),
             reached: BTreeSet::new(),
-            stored: BTreeSet::new(),
         }
     }
 
@@ -77,14 +72,6 @@ impl Debut {
         if self.reached.insert(milestone) {
             let ms = self.begun.elapsed().as_secs_f64() * 1e3;
             tracing::info!(milestone = milestone.word(), ms, "first time");
-        }
-    }
-
-    /// A slice has stored its part of a sum; there are `slices`.
-    pub(super) fn stored(&mut self, slice: SliceId, slices: u16) {
-        self.stored.insert(slice);
-        if self.stored.len() >= usize::from(slices) {
-            self.reach(Milestone::Stored);
         }
     }
 }
@@ -100,15 +87,5 @@ mod tests {
         for other in ["", "INFO run opened", "first time milestone=\"lunch\" ms=1"] {
             assert_eq!(Milestone::read(other), None, "{other}");
         }
-    }
-
-    #[test]
-    fn a_sum_is_stored_once_every_slice_has_its_part() {
-        let mut debut = Debut::begin();
-        debut.stored(SliceId(1), 2);
-        debut.stored(SliceId(1), 2);
-        assert!(debut.reached.is_empty());
-        debut.stored(SliceId(0), 2);
-        assert_eq!(debut.reached, BTreeSet::from([Milestone::Stored]));
     }
 }

@@ -8,6 +8,7 @@ mod compute;
 mod data;
 mod debut;
 mod join;
+mod stored;
 mod tensors;
 
 use std::path::PathBuf;

@@ -170,14 +170,13 @@ impl Handler<Heard> for WorkerActor {
     fn handle(&mut self, heard: Heard, context: &mut Context<Self>) {
         let Heard { link, slice, says } = heard;
         if self.is_current(slice, link) {
-            if matches!(
-                says,
-                ShardSays::Answer {
-                    verdict: Verdict::Stored,
-                    ..
-                }
-            ) {
-                self.debut.stored(slice, self.rules.slices.slices());
+            if let ShardSays::Answer {
+                verdict: Verdict::Stored,
+                step,
+                ..
+            } = says
+            {
+                self.stored(slice, step);
             }
             self.event(Event::Heard(slice, says), context);
         }
