@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix::{Actor, Arbiter, ArbiterHandle, AsyncContext, Context};
+use actix::{Actor, AsyncContext, Context};
 use resilin_core::frame::{DataHeader, Encoding, Kind};
 use resilin_core::handshake::Hello;
 use resilin_core::machine::Rules;
@@ -46,7 +46,6 @@ pub(super) struct WorkerActor {
     host: String,
     incarnation: Incarnation,
     control: Option<LinkSender>,
-    data: ArbiterHandle,
     slices: BTreeMap<SliceId, SliceLink>,
     last_link: LinkId,
     crew: Crew,
@@ -89,7 +88,6 @@ impl WorkerActor {
             host,
             incarnation: Incarnation::default(),
             control: None,
-            data: Arbiter::new().handle(),
             slices: BTreeMap::new(),
             last_link: LinkId(0),
             crew: Crew::new(pool.clone()),
@@ -224,8 +222,7 @@ impl WorkerActor {
             in_flight: self.task.job.cluster.in_flight,
             pool: self.pool.clone(),
         };
-        self.data
-            .spawn(data::keep(dial, context.address(), hung_up));
+        actix::spawn(data::keep(dial, context.address(), hung_up));
         let (link, _hang_up, out) = (self.last_link, hang_up, None);
         let dialled = SliceLink {
             link,

@@ -1,4 +1,5 @@
-//! The data links of a worker, on a thread of their own: dialled and redialled until told to hang up.
+//! The data links of a worker: dialled and redialled until told to hang up. They are on the actor's
+//! thread, which has little to do beside them: on another each message would wake both.
 
 use std::ops::Range;
 use std::time::Duration;
