@@ -292,7 +292,12 @@ fn summary(report: &Report) -> Vec<String> {
         lines.push(format!("test loss       {loss:.4}{losses}"));
     }
     if let Some(hash) = &report.weights_sha256 {
-        lines.push(format!("weights sha256  {hash}"));
+        // Steps after the checkpoint are lost where a run did not end well.
+        let older = match report.outcome.as_str() {
+            "finished" | "stopped" => "",
+            _ => "  (of the checkpoint)",
+        };
+        lines.push(format!("weights sha256  {hash}{older}"));
     }
     match report.bits {
         Bits::On => {}

@@ -154,7 +154,9 @@ impl Train {
         self.results.write_report(&report)?;
         let written = self.results.write_chain(|| chain(directory, &report));
         // The exit code is the run's, whoever reads.
-        let _ = watch.face.end(&report);
+        if let Err(unwritten) = watch.face.end(&report) {
+            print::log(&format!("the result is not shown: {unwritten}"));
+        }
         written
     }
 }
