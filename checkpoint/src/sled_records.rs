@@ -265,13 +265,16 @@ fn open_and_read(path: &Path) -> sled::Result<sled::Db> {
 
 fn is_damage(error: &sled::Error) -> bool {
     match error {
-        sled::Error::Corruption { .. } | sled::Error::ReportableBug(_) => true,
+        // What nobody can read in its configuration, sled takes for one of an early version.
+        sled::Error::Corruption { .. }
+        | sled::Error::ReportableBug(_)
+        | sled::Error::Unsupported(_) => true,
         // A log that ends too early, or an unreadable header.
         sled::Error::Io(error) => matches!(
             error.kind(),
             io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData
         ),
-        sled::Error::CollectionNotFound(_) | sled::Error::Unsupported(_) => false,
+        sled::Error::CollectionNotFound(_) => false,
     }
 }
 
@@ -320,6 +323,17 @@ mod tests {
             Err(StoreError::Unknown { doing: "read", .. })
         ));
         drop(release);
+    }
+
+    #[test]
+    fn a_configuration_that_nobody_can_read_is_damage() {
+        let dir = tempfile::tempdir().unwrap();
+        drop(SledRecords::open(dir.path(), Duration::from_secs(30)).unwrap());
+        let conf = dir.path().join("conf");
+        let garbage: Vec<u8> = (0..50).map(|i| i * 5 + 1).collect();
+        fs::write(&conf, [fs::read(&conf).unwrap(), garbage].concat()).unwrap();
+        let opened = SledRecords::open(dir.path(), Duration::from_secs(30));
+        assert!(matches!(opened, Err(OpenFailure::Damaged(_))), "{opened:?}");
     }
 
     #[test]
