@@ -105,7 +105,8 @@ fn a_run_stops_though_the_coordinator_that_was_asked_is_gone() {
     }
 }
 
-/// Whoever coordinates in the simulator is started for 100 workers.
+/// Whoever coordinates in the simulator is started for 100 workers. The kills come when the store
+/// has taken the number, which is when whoever asks for it is answered.
 #[test]
 fn as_many_workers_are_wanted_though_the_coordinator_that_was_asked_is_gone() {
     let oracle = job();
@@ -117,15 +118,15 @@ fn as_many_workers_are_wanted_though_the_coordinator_that_was_asked_is_gone() {
         ..Wishes::default()
     };
     for hosting in [None, Some(hosting(1))] {
-        let what = format!("5 workers asked for at 8, killed at 12 and 20, {hosting:?}");
+        let what = format!("5 workers asked for at 8, killed at 16 and 28, {hosting:?}");
         let leg = Leg {
             workers: 3,
             shards: 3,
         };
         let faults = vec![
             (When::Reached(Step(8)), Fault::Scale(5)),
-            (When::Reached(Step(12)), kill()),
-            (When::Reached(Step(20)), kill()),
+            (When::Reached(Step(16)), kill()),
+            (When::Reached(Step(28)), kill()),
         ];
         let schedule = Schedule {
             hosting,
