@@ -36,9 +36,10 @@ impl Shard {
         self.progress(effects);
     }
 
-    /// What was scored is to be scored again, as long as nothing came after it.
+    /// What was scored is to be scored again, as long as nothing came after it. A backup may have yet
+    /// to take a copy; if it is promoted, it is asked again.
     pub(super) fn pin_again(&mut self, version: Step, effects: &mut Vec<Effect>) {
-        if version == self.step && self.pinned.is_none() {
+        if version == self.step && self.pinned.is_none() && self.is_primary() {
             self.scored = self.scored.filter(|scored| *scored < version);
             self.pin(effects);
         }

@@ -112,3 +112,17 @@ fn a_version_that_was_scored_is_kept_again_unless_another_came_after_it() {
     bench.commit();
     assert_eq!(bench.order(pin), vec![], "it is gone");
 }
+
+#[test]
+fn a_backup_does_not_keep_again_what_it_may_not_have() {
+    let mut bench = backup_of(every_second(long()));
+    for step in 0..2 {
+        bench.pledge(vote(step, 0, Flags::default()));
+        bench.event(root(step));
+        bench.record(step);
+        bench.event(applied(step));
+    }
+    assert_eq!(bench.order(over(2)), vec![Effect::Unpin(Step(2))]);
+    let pin = ShardOrder::Pin { version: Step(2) };
+    assert_eq!(bench.order(pin), vec![]);
+}
