@@ -4,7 +4,6 @@ mod a1;
 mod c1;
 mod c2;
 mod c3;
-mod c4;
 mod e1;
 mod l1;
 mod m1;
@@ -110,13 +109,6 @@ pub enum Fact<'a> {
     },
     /// A checkpoint became durable: digests of all its blocks.
     Stored(Step, &'a [Digest]),
-    /// The run ended since its last version could not be saved.
-    SaveFailed {
-        /// What the machines say.
-        reason: &'a str,
-        /// Whether anything was wrong with the disk.
-        spoilt: bool,
-    },
     /// Test rows were scored.
     Scored(Metrics),
     /// Faults are over and a worker is there.
@@ -187,7 +179,6 @@ impl<'a> Checker<'a> {
                 Box::new(c1::Whole),
                 Box::new(c2::Kept::default()),
                 Box::new(c3::Lines::default()),
-                Box::new(c4::Saved),
                 Box::new(e1::Scores),
                 Box::new(v1::Primaries::default()),
                 Box::new(n1::Named::default()),

@@ -44,8 +44,6 @@ pub(super) struct Drive {
     pub(super) read_only_until: Time,
     pub(super) full_until: Time,
     damage: Damage,
-    /// Something was wrong with it at some time.
-    spoilt: bool,
     map: (MapNumber, u16),
     /// Versions that were ever committed.
     pub(super) committed: BTreeSet<Step>,
@@ -69,7 +67,6 @@ impl Drive {
             read_only_until: Time(0),
             full_until: Time(0),
             damage: Damage::default(),
-            spoilt: false,
             map: (MapNumber(0), 0),
             committed: BTreeSet::new(),
         }
@@ -100,7 +97,6 @@ impl Drive {
 
     /// The operation that many from now meets a fault; it is counted when it comes.
     pub(super) fn arm(&mut self, fault: fn(u64) -> Fault, after: u64) {
-        self.spoilt = true;
         self.pretended |= self.has_pretended();
         self.armed = Some(fault(self.disk.operations() + 1 + after));
     }
@@ -113,14 +109,8 @@ impl Drive {
     /// Faults are over.
     pub(super) fn calm(&mut self, now: Time) {
         self.pretended |= self.has_pretended();
-        self.spoilt = self.was_spoilt();
-        (self.read_only_until, self.full_until, self.armed) = (Time(0), Time(0), None);
+        (self.read_only_until, self.full_until, self.armed) = (now, now, None);
         self.tune(now);
-    }
-
-    /// Whether a save may have failed for it.
-    pub(super) fn was_spoilt(&self) -> bool {
-        self.spoilt || self.read_only_until.max(self.full_until) > Time(0)
     }
 
     /// The power goes, and comes back. A sync that did nothing before is a loss that the store
@@ -129,7 +119,7 @@ impl Drive {
         let lost = std::mem::take(&mut self.pretended) || self.has_pretended();
         self.damage.checkpoints |= lost;
         self.damage.ledger |= lost;
-        (self.spoilt, self.armed) = (true, None);
+        self.armed = None;
         self.disk.restart();
     }
 
@@ -154,7 +144,6 @@ impl Drive {
         self.disk
             .flip(path, byte, (pick % 8) as u8)
             .expect("the file is there");
-        self.spoilt = true;
         let ledger = path.ends_with(LEDGER);
         self.damage.ledger |= ledger;
         self.damage.checkpoints |= !ledger;
@@ -163,7 +152,7 @@ impl Drive {
     /// Loses all records.
     pub(super) fn lose_records(&mut self) {
         self.disk.lose_records();
-        (self.spoilt, self.damage.records) = (true, true);
+        self.damage.records = true;
     }
 
     /// What was damaged since the last start.

@@ -244,10 +244,6 @@ impl Sim<'_> {
 
     /// The coordinator's process ends; a stopped run is resumed by the next leg.
     fn over(&mut self, outcome: Outcome) -> Checked {
-        if let Outcome::SaveFailed { reason, .. } = &outcome {
-            let spoilt = self.drive.was_spoilt();
-            self.checker.see(&Fact::SaveFailed { reason, spoilt })?;
-        }
         self.end_coordinator(Death::Killed);
         for (link, end) in self.links_of(Party::Coordinator) {
             self.close(link, end);
@@ -259,7 +255,10 @@ impl Sim<'_> {
                 true
             }
             // The operator makes room and starts the same command again.
-            Outcome::SaveFailed { .. } => true,
+            Outcome::SaveFailed { .. } => {
+                self.stats.save_failed += 1;
+                true
+            }
             Outcome::Stopped(_)
             | Outcome::Finished
             | Outcome::Halted { .. }

@@ -57,6 +57,8 @@ type Checked = Result<(), Violation>;
 pub struct Stats {
     /// Events.
     pub events: u64,
+    /// Times that the run ended for want of its last checkpoint, and was started again.
+    pub save_failed: u64,
     /// Workers killed or vanished.
     pub kills: u64,
     /// Workers started.
