@@ -3,7 +3,7 @@
 use super::hosts::replicas;
 use super::{Effect, Job};
 use crate::id::SliceId;
-use crate::message::{HostTold, ShardOrder};
+use crate::message::{HostTold, ShardOrder, SliceView};
 
 impl Job {
     /// Turns what is ordered of every slice into words to the hosts, where hosts have them.
@@ -25,20 +25,23 @@ impl Job {
         if self.settings.hosts.is_none() {
             return effects.push(Effect::Order(order));
         }
-        let of_slice = self.order_hosts(order).into_iter().filter(|effect| {
-            matches!(effect, Effect::Host(_, HostTold::Order { slice: to, .. }) if *to == slice)
-        });
-        effects.extend(of_slice);
+        let views = self.views.iter().filter(|view| view.slice == slice);
+        effects.extend(views.flat_map(|view| self.order_replicas(view, order)));
     }
 
-    /// The same order for every replica.
-    fn order_hosts(&self, order: ShardOrder) -> Vec<Effect> {
-        let timeline = self.branch.timeline;
-        let to = self.views.iter().flat_map(|view| {
-            let slice = view.slice;
-            replicas(view).map(move |host| (host, slice))
-        });
-        to.map(|(host, slice)| {
+    fn order_hosts(&self, order: ShardOrder) -> impl Iterator<Item = Effect> {
+        let views = self.views.iter();
+        views.flat_map(move |view| self.order_replicas(view, order))
+    }
+
+    /// The same order for every replica of a slice.
+    fn order_replicas(
+        &self,
+        view: &SliceView,
+        order: ShardOrder,
+    ) -> impl Iterator<Item = Effect> + use<> {
+        let (slice, timeline) = (view.slice, self.branch.timeline);
+        replicas(view).map(move |host| {
             let told = HostTold::Order {
                 slice,
                 timeline,
@@ -46,6 +49,5 @@ impl Job {
             };
             Effect::Host(host, told)
         })
-        .collect()
     }
 }

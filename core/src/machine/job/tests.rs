@@ -228,14 +228,19 @@ impl Bench {
     }
 
     fn scored(&mut self, task: u32, score: TaskScore) -> Vec<Effect> {
-        let (timeline, version) = (timeline(), Step(6));
+        self.scored_by(1, 6, task, score)
+    }
+
+    /// A member's score of a task on a version.
+    fn scored_by(&mut self, number: u32, version: u64, task: u32, score: TaskScore) -> Vec<Effect> {
+        let (timeline, version) = (timeline(), Step(version));
         let says = WorkerSays::Evaluated {
             timeline,
             version,
             task,
             score,
         };
-        self.said(1, says)
+        self.said(number, says)
     }
 
     fn beat(&mut self, number: u32, linked: bool) -> Vec<Effect> {

@@ -15,16 +15,7 @@ fn the_run_is_over_when_its_last_version_is_durable_and_scored() {
     bench.shard(1, 6, &[], Some(6), true);
     let mut last = Vec::new();
     for task in 0..3 {
-        let (timeline, version, score) = (timeline(), Step(6), TaskScore::default());
-        last = bench.said(
-            1,
-            WorkerSays::Evaluated {
-                timeline,
-                version,
-                task,
-                score,
-            },
-        );
+        last = bench.scored(task, TaskScore::default());
     }
     assert_eq!(last.last(), Some(&Effect::Close(Outcome::Finished)));
     assert_eq!(

@@ -294,14 +294,7 @@ fn hosts_keep_a_version_until_its_score_is_in_the_store() {
     }
     let over = ShardOrder::Evaluated { version: Step(2) };
     for task in 0..3 {
-        let (timeline, version, score) = (timeline(), Step(2), TaskScore::default());
-        let says = WorkerSays::Evaluated {
-            timeline,
-            version,
-            task,
-            score,
-        };
-        let effects = run.bench.said(1, says);
+        let effects = run.bench.scored_by(1, 2, task, TaskScore::default());
         assert_eq!(orders(&effects), [], "task {task}");
     }
     assert!(run.bench.job.metrics.contains_key(&Step(2)));

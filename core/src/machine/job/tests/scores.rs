@@ -22,14 +22,7 @@ impl Bench {
     }
 
     fn score(&mut self, number: u32, task: u32) -> Vec<Effect> {
-        let (timeline, version, score) = (timeline(), Step(2), TaskScore::default());
-        let says = WorkerSays::Evaluated {
-            timeline,
-            version,
-            task,
-            score,
-        };
-        self.said(number, says)
+        self.scored_by(number, 2, task, TaskScore::default())
     }
 
     /// Time passes in which no message is lost.
@@ -129,16 +122,7 @@ fn test_rows_are_shared_out_counted_once_and_added_in_task_order() {
             loss_sum: 0.1,
             parts: [0.0, f64::from(task), 0.1, 0.0],
         };
-        let (timeline, version) = (timeline(), Step(2));
-        last = bench.said(
-            1,
-            WorkerSays::Evaluated {
-                timeline,
-                version,
-                task,
-                score,
-            },
-        );
+        last = bench.scored_by(1, 2, task, score);
     }
     let metrics = Metrics {
         version: Step(2),
