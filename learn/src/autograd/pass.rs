@@ -179,6 +179,24 @@ impl<F: Float> Gradients<'_, F> {
         add(place);
     }
 
+    /// [`Self::scatter`] for parts of `length` values that only get what is their own, in order: each
+    /// is zeroed when its turn comes, and is in the cache then.
+    ///
+    /// # Panics
+    /// If `length` is 0.
+    pub fn scatter_parts(&mut self, var: Var, length: usize, mut add: impl FnMut(&mut [F])) {
+        let Some((place, write)) = self.place(var) else {
+            return;
+        };
+        for part in place.chunks_exact_mut(length) {
+            match write {
+                Write::Replace => part.fill(F::ZERO),
+                Write::Add => {}
+            }
+            add(part);
+        }
+    }
+
     /// A buffer of `length` values with unspecified contents, to be given back by
     /// [`Self::keep_scratch`]: memory of a pull-back that is not allocated at every step.
     #[must_use]

@@ -72,7 +72,27 @@ impl Sweep {
 
     /// Number of positions, over all images.
     pub(super) fn positions(&self) -> usize {
-        self.count * self.output[0] * self.output[1]
+        self.count * self.positions_each()
+    }
+
+    /// Number of positions on an image.
+    pub(super) fn positions_each(&self) -> usize {
+        self.output[0] * self.output[1]
+    }
+
+    /// Number of places of the window.
+    pub(super) fn places(&self) -> usize {
+        self.window.size[0] * self.window.size[1]
+    }
+
+    /// Values of an image.
+    pub(super) fn input_len(&self) -> usize {
+        self.image[0] * self.image[1] * self.channels
+    }
+
+    /// Values that an image becomes if it keeps its channels.
+    pub(super) fn output_len(&self) -> usize {
+        self.positions_each() * self.channels
     }
 
     /// Calls `visit` for every position of the window, row-major over the images.
