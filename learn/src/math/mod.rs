@@ -19,4 +19,4 @@ pub use loss::{
     squared_error, weighted_cross_entropy,
 };
 pub use product::{INNER, Write, multiply, view};
-pub use sum::{add_bias, add_sum_of_rows, sum, sum_of, sum_rows};
+pub use sum::{add_bias, add_sum_of_rows, continue_sum_of_rows, sum, sum_of, sum_rows};

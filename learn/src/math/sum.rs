@@ -40,12 +40,17 @@ pub fn sum_of<F: Float>(count: usize, value: impl Fn(usize) -> F) -> F {
 /// Writes the sum of the rows of a row-major matrix to `into`, from the first row to the last.
 /// Without rows that is zero.
 pub fn sum_rows<F: Float>(matrix: &[F], into: &mut [F]) {
-    let mut rows = matrix.chunks_exact(into.len().max(1));
-    match rows.next() {
-        Some(first) => into.copy_from_slice(first),
-        None => into.fill(F::ZERO),
-    }
-    for row in rows {
+    let Some((first, rest)) = matrix.split_at_checked(into.len()) else {
+        into.fill(F::ZERO);
+        return;
+    };
+    into.copy_from_slice(first);
+    continue_sum_of_rows(rest, into);
+}
+
+/// Goes on with [`sum_rows`] of a matrix that comes in parts: `into` has the sum of the rows so far.
+pub fn continue_sum_of_rows<F: Float>(matrix: &[F], into: &mut [F]) {
+    for row in matrix.chunks_exact(into.len().max(1)) {
         for (sum, value) in into.iter_mut().zip(row) {
             *sum += *value;
         }

@@ -11,7 +11,9 @@ use std::ops::Range;
 
 use super::window::{Sweep, Window};
 use crate::autograd::{Gradients, Shape, Tape, Upstream, Values, Var};
-use crate::math::{Float, INNER, Write, add_bias, multiply, view};
+use crate::math::{
+    Activation, Float, INNER, Write, add_bias, continue_sum_of_rows, multiply, sum_rows, view,
+};
 
 /// Bytes of what windows cover that are written out at once, if a single cut is not more.
 const CACHED: usize = 512 * 1024;
@@ -29,38 +31,25 @@ pub fn conv2d<F: Float>(
     stride: [usize; 2],
     padding: [usize; 4],
 ) -> Var {
-    let (images, weight) = (tape.shape(x), tape.shape(w));
-    let &[height, width, channels, outputs] = weight.dimensions() else {
-        panic!("a weight is [height, width, channels, outputs]");
-    };
-    let size = [height, width];
-    let window = Window {
-        size,
-        stride,
-        padding,
-    };
-    let sweep = Sweep::new(window, images.dimensions());
-    assert_eq!(channels, sweep.channels, "a weight per channel");
-    if let Some(b) = b {
-        assert_eq!(tape.shape(b).len(), outputs, "a bias per output");
-    }
-    let covered = height * width * channels;
-    let convolution = Convolution {
-        x,
-        w,
-        b,
-        sweep,
-        covered,
-        outputs,
-    };
-    let [rows, across] = sweep.output;
-    tape.record_with_scratch(
-        Shape::new(&[images.dimensions()[0], rows, across, outputs]),
-        &[x, w, b.unwrap_or(w)],
-        convolution.scratch::<F>(),
-        move |values, out, columns| convolution.forward(values, out, columns),
-        move |up, gradients| convolution.pull_back(up, gradients),
-    )
+    Convolution::new(tape, [x, w], b, stride, padding).record(tape)
+}
+
+/// [`conv2d`] and the activation that follows it: the same bits as [`super::activate`] of it, without
+/// the passes over memory for values that are in the cache anyway.
+///
+/// # Panics
+/// As [`conv2d`].
+pub fn conv2d_activated<F: Float>(
+    tape: &mut Tape<F>,
+    [x, w]: [Var; 2],
+    b: Option<Var>,
+    stride: [usize; 2],
+    padding: [usize; 4],
+    activation: Activation,
+) -> Var {
+    let mut convolution = Convolution::new(tape, [x, w], b, stride, padding);
+    convolution.activation = Some(activation);
+    convolution.record(tape)
 }
 
 #[derive(Clone, Copy)]
@@ -72,9 +61,54 @@ struct Convolution {
     /// Values that the window covers at a position.
     covered: usize,
     outputs: usize,
+    activation: Option<Activation>,
 }
 
 impl Convolution {
+    fn new<F: Float>(
+        tape: &Tape<F>,
+        [x, w]: [Var; 2],
+        b: Option<Var>,
+        stride: [usize; 2],
+        padding: [usize; 4],
+    ) -> Self {
+        let (images, weight) = (tape.shape(x), tape.shape(w));
+        let &[height, width, channels, outputs] = weight.dimensions() else {
+            panic!("a weight is [height, width, channels, outputs]");
+        };
+        let window = Window {
+            size: [height, width],
+            stride,
+            padding,
+        };
+        let sweep = Sweep::new(window, images.dimensions());
+        assert_eq!(channels, sweep.channels, "a weight per channel");
+        if let Some(b) = b {
+            assert_eq!(tape.shape(b).len(), outputs, "a bias per output");
+        }
+        Self {
+            x,
+            w,
+            b,
+            sweep,
+            covered: height * width * channels,
+            outputs,
+            activation: None,
+        }
+    }
+
+    fn record<F: Float>(self, tape: &mut Tape<F>) -> Var {
+        let [rows, columns] = self.sweep.output;
+        let count = tape.shape(self.x).dimensions()[0];
+        tape.record_with_scratch(
+            Shape::new(&[count, rows, columns, self.outputs]),
+            &[self.x, self.w, self.b.unwrap_or(self.w)],
+            self.scratch::<F>(),
+            move |values, out, columns| self.forward(values, out, columns),
+            move |up, gradients| self.pull_back(up, gradients),
+        )
+    }
+
     /// Positions that are written out at once.
     fn positions<F>(&self) -> usize {
         let cut = INNER * self.covered * size_of::<F>();
@@ -98,44 +132,77 @@ impl Convolution {
         for part in self.parts::<F>() {
             let columns = &mut columns[..part.len() * self.covered];
             self.unfold(part.clone(), x, columns);
-            let out = &mut out[part.start * self.outputs..part.end * self.outputs];
+            let out = &mut out[self.rows(&part)];
             let columns = view(columns, part.len(), self.covered);
             multiply(columns, weight, out, Write::Replace);
             if let Some(b) = self.b {
                 add_bias(out, values.slice(b));
+            }
+            if let Some(activation) = self.activation {
+                activation.apply(out);
             }
         }
     }
 
     fn pull_back<F: Float>(&self, up: &Upstream<'_, F>, gradients: &mut Gradients<'_, F>) {
         let (x, weight) = (up.values.slice(self.x), self.weight(&up.values));
-        let above = |part: &Range<usize>| {
-            let rows = &up.gradient[part.start * self.outputs..part.end * self.outputs];
-            view(rows, part.len(), self.outputs)
-        };
-        let mut scratch = gradients.take_scratch(self.scratch::<F>());
+        let most = self.positions::<F>().min(self.sweep.positions());
+        let [columns, below] = [self.covered, self.outputs].map(|each| each * most);
+        let mut scratch = gradients.take_scratch(columns + below + self.outputs);
+        let (columns, rest) = scratch.split_at_mut(columns);
+        let (below, sums) = rest.split_at_mut(below);
+        sums.fill(F::ZERO);
         for part in self.parts::<F>() {
-            let columns = &mut scratch[..part.len() * self.covered];
+            let columns = &mut columns[..part.len() * self.covered];
             self.unfold(part.clone(), x, columns);
             let columns = view(columns, part.len(), self.covered);
-            gradients.add_product(self.w, columns.reversed_axes(), above(&part));
+            let above = self.above(&part, up, below);
+            let matrix = view(above, part.len(), self.outputs);
+            gradients.add_product(self.w, columns.reversed_axes(), matrix);
+            if self.b.is_some() {
+                match part.start {
+                    0 => sum_rows(above, sums),
+                    _ => continue_sum_of_rows(above, sums),
+                }
+            }
         }
         if let Some(b) = self.b {
-            gradients.add_rows(b, up.gradient);
+            gradients.add_each(b, [sums], |[sum]| sum);
         }
         gradients.scatter(self.x, |to| {
             for part in self.parts::<F>() {
-                let columns = &mut scratch[..part.len() * self.covered];
-                multiply(
-                    above(&part),
-                    weight.reversed_axes(),
-                    columns,
-                    Write::Replace,
-                );
+                let columns = &mut columns[..part.len() * self.covered];
+                let above = view(self.above(&part, up, below), part.len(), self.outputs);
+                multiply(above, weight.reversed_axes(), columns, Write::Replace);
                 self.fold(part, columns, to);
             }
         });
         gradients.keep_scratch(scratch);
+    }
+
+    /// Where the outputs of some positions are.
+    fn rows(&self, part: &Range<usize>) -> Range<usize> {
+        part.start * self.outputs..part.end * self.outputs
+    }
+
+    /// The gradient of some outputs before the activation, which has to be made in `below`.
+    fn above<'a, F: Float>(
+        &self,
+        part: &Range<usize>,
+        up: &Upstream<'a, F>,
+        below: &'a mut [F],
+    ) -> &'a [F] {
+        let rows = self.rows(part);
+        let gradient = &up.gradient[rows.clone()];
+        let Some(activation) = self.activation else {
+            return gradient;
+        };
+        let below = &mut below[..gradient.len()];
+        let outputs = &up.output()[rows];
+        for ((below, output), gradient) in below.iter_mut().zip(outputs).zip(gradient) {
+            *below = activation.slope(*output, *gradient);
+        }
+        below
     }
 
     fn weight<'a, F: Float>(&self, values: &Values<'a, F>) -> ndarray::ArrayView2<'a, F> {
@@ -220,6 +287,7 @@ mod tests {
             sweep,
             covered: 576,
             outputs: 3,
+            activation: None,
         };
         let (positions, parts) = (sweep.positions(), convolution.parts::<f32>().count());
         assert_eq!((positions, parts), (510, 2));

@@ -29,7 +29,7 @@ pub use arrange::{concat, reshape, slice, transpose};
 pub use attention::{Mask, attention};
 pub use batch_norm::{Moments, batch_norm, normalized};
 pub use buffer::buffer;
-pub use conv2d::conv2d;
+pub use conv2d::{conv2d, conv2d_activated};
 pub use dense::{dense, layer};
 pub use dropout::dropout;
 pub use elementary::{abs, clamp, erf, exp, ln, neg, reciprocal, sqrt, square};

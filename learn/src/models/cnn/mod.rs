@@ -178,8 +178,13 @@ impl<F: Float> Pass<'_, '_, F> {
                 ..
             } => {
                 let x = ops::reshape(self.tape, x, &image);
-                let y = self.convolution(&step.name, x, stride, padding, norm);
-                ops::activate(self.tape, y, self.activation)
+                match norm {
+                    Norm::Bias => self.biased(&step.name, x, stride, padding),
+                    Norm::Batch => {
+                        let y = self.normed(&step.name, x, stride, padding);
+                        ops::activate(self.tape, y, self.activation)
+                    }
+                }
             }
             Layer::Residual {
                 channels: outputs,
@@ -211,34 +216,30 @@ impl<F: Float> Pass<'_, '_, F> {
         ops::dense(self.tape, x, weight, Some(bias))
     }
 
-    fn convolution(
-        &mut self,
-        name: &str,
-        x: Var,
-        stride: usize,
-        padding: usize,
-        norm: Norm,
-    ) -> Var {
+    /// A convolution with a bias, and the activation.
+    fn biased(&mut self, name: &str, x: Var, stride: usize, padding: usize) -> Var {
         let weight = self.tape.parameter(&format!("{name}.weight"));
-        let bias = match norm {
-            Norm::Bias => Some(self.tape.parameter(&format!("{name}.bias"))),
-            Norm::Batch => None,
-        };
+        let bias = self.tape.parameter(&format!("{name}.bias"));
         let (stride, padding) = ([stride; 2], [padding; 4]);
-        let y = ops::conv2d(self.tape, x, weight, bias, stride, padding);
-        match norm {
-            Norm::Bias => y,
-            Norm::Batch => self.norm(name, y),
-        }
+        let then = self.activation;
+        ops::conv2d_activated(self.tape, [x, weight], Some(bias), stride, padding, then)
+    }
+
+    /// A convolution with batch normalization.
+    fn normed(&mut self, name: &str, x: Var, stride: usize, padding: usize) -> Var {
+        let weight = self.tape.parameter(&format!("{name}.weight"));
+        let (stride, padding) = ([stride; 2], [padding; 4]);
+        let y = ops::conv2d(self.tape, x, weight, None, stride, padding);
+        self.norm(name, y)
     }
 
     fn residual(&mut self, name: &str, x: Var, stride: usize, skip: Skip) -> Var {
-        let first = self.convolution(&format!("{name}.first"), x, stride, 1, Norm::Batch);
+        let first = self.normed(&format!("{name}.first"), x, stride, 1);
         let first = ops::activate(self.tape, first, self.activation);
-        let second = self.convolution(&format!("{name}.second"), first, 1, 1, Norm::Batch);
+        let second = self.normed(&format!("{name}.second"), first, 1, 1);
         let around = match skip {
             Skip::Same => x,
-            Skip::Convolved => self.convolution(&format!("{name}.skip"), x, stride, 0, Norm::Batch),
+            Skip::Convolved => self.normed(&format!("{name}.skip"), x, stride, 0),
         };
         let sum = ops::add(self.tape, second, around);
         ops::activate(self.tape, sum, self.activation)
