@@ -9,6 +9,7 @@ mod arrange;
 mod attention;
 mod batch_norm;
 mod buffer;
+mod columns;
 mod conv2d;
 mod dense;
 mod dropout;

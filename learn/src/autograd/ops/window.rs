@@ -119,6 +119,22 @@ impl Sweep {
         }
     }
 
+    /// Values that lie side by side in a row of the window, and in a row of an image.
+    pub(super) fn row_lengths(&self) -> [usize; 2] {
+        [self.window.size[1], self.image[1]].map(|pixels| pixels * self.channels)
+    }
+
+    /// The first channel of the first pixel under the window, if nothing of it lies on the border.
+    #[inline]
+    pub(super) fn inside(&self, at: Position) -> Option<usize> {
+        let [height, width] = self.image;
+        let [above, before, ..] = self.window.padding;
+        let [rows, columns] = self.window.size;
+        let (y, x) = (at.top.checked_sub(above)?, at.left.checked_sub(before)?);
+        let fits = y + rows <= height && x + columns <= width;
+        fits.then_some(((at.image * height + y) * width + x) * self.channels)
+    }
+
     /// Calls `visit` for the window's places at a position in runs of neighbours, row-major.
     #[inline]
     pub(super) fn runs(&self, at: Position, mut visit: impl FnMut(Run)) {
