@@ -9,6 +9,10 @@ use super::pass::Scratch;
 use crate::math::{Write, add_sum_of_rows, multiply, sum_rows, view};
 use crate::model::Piece;
 
+/// Rows that the kernel of a product makes at once: the last ones of a part that is no multiple of
+/// them cost as much as all.
+const KERNEL: usize = 16;
+
 /// What a part is.
 enum Tensor {
     /// These rows of a layer's weight.
@@ -29,7 +33,7 @@ impl Parts {
     /// ones cost more packing of the other factor.
     pub(super) const CACHED: usize = 1 << 17;
 
-    /// Parts of at most `most` values, unless a row has more.
+    /// Parts of about `most` values at most, unless a few rows have more.
     pub(super) fn of(dense: &[Dense], most: usize) -> Self {
         let mut parts = Self {
             ranges: Vec::new(),
@@ -37,7 +41,7 @@ impl Parts {
         };
         for (number, layer) in dense.iter().enumerate() {
             let count = (layer.inputs * layer.outputs).div_ceil(most);
-            let height = layer.inputs.div_ceil(count);
+            let height = layer.inputs.div_ceil(count).next_multiple_of(KERNEL);
             for start in (0..layer.inputs).step_by(height) {
                 let rows = start..layer.inputs.min(start + height);
                 let at = |row: usize| layer.weight.start + row * layer.outputs;
