@@ -5,6 +5,9 @@ use super::Float;
 /// Partial sums of [`sum`]; part of the numerics, not a tuning knob.
 const LANES: usize = 16;
 
+/// Columns whose sums [`add_sum_of_rows`] makes beside each other; of no influence on bits.
+const BESIDE: usize = 128;
+
 /// Sum of a slice: value `i` goes to lane `i % 16`, then the lanes are added from the first to the
 /// last. Sixteen chains instead of one let it vectorise without changing the order.
 #[must_use]
@@ -60,9 +63,9 @@ pub fn continue_sum_of_rows<F: Float>(matrix: &[F], into: &mut [F]) {
 /// Adds the sum of the rows to `into`: the bits of [`sum_rows`] to memory of its own, added after.
 pub fn add_sum_of_rows<F: Float>(matrix: &[F], into: &mut [F]) {
     let width = into.len().max(1);
-    for (number, part) in into.chunks_mut(LANES).enumerate() {
-        let mut sums = [F::ZERO; LANES];
-        let columns = number * LANES..number * LANES + part.len();
+    for (number, part) in into.chunks_mut(BESIDE).enumerate() {
+        let mut sums = [F::ZERO; BESIDE];
+        let columns = number * BESIDE..number * BESIDE + part.len();
         for (index, row) in matrix.chunks_exact(width).enumerate() {
             for (sum, value) in sums.iter_mut().zip(&row[columns.clone()]) {
                 *sum = if index == 0 { *value } else { *sum + *value };
