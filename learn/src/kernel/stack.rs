@@ -9,7 +9,7 @@ use resilin_core::PartitionId;
 use resilin_core::tree::{Node, PartitionSet};
 
 use super::digest::{BlockHasher, Digest};
-use super::sum::{add, all_finite, merges_after};
+use super::sum::{add_newest, all_finite, merges_after};
 use crate::math::Write;
 use crate::model::{Addition, Group, Outcome, Piece, Sink};
 
@@ -70,16 +70,11 @@ impl Stack<'_> {
         &mut self.waiting[waiting]
     }
 
-    fn merge(&mut self) {
-        self.merge_outcomes();
-        self.add_to_left(self.outcomes.len(), 0..self.out.len());
-    }
-
-    /// Adds values of a place to those of the place below.
-    fn add_to_left(&mut self, place: usize, values: Range<usize>) {
-        let (low, high) = self.waiting.split_at_mut(place - 1);
+    /// Adds the newest `merges` of `depth` sums to the one below them, in tree order.
+    fn merge_values(&mut self, depth: usize, merges: usize, values: Range<usize>) {
+        let (low, rights) = self.waiting[..depth - 1].split_at_mut(depth - 1 - merges);
         let left = low.last_mut().map_or(&mut *self.out, Vec::as_mut_slice);
-        add(&mut left[values.clone()], &high[0][values]);
+        add_newest(left, rights, values);
     }
 
     fn merge_outcomes(&mut self) {
@@ -117,8 +112,10 @@ impl Sink for Stack<'_> {
                 .push((self.leaves[k], self.hasher.digest(gradient)));
         }
         self.outcomes.push(outcome);
-        for _ in 0..merges_after(self.node, self.with_samples, self.leaves[k]) {
-            self.merge();
+        let merges = merges_after(self.node, self.with_samples, self.leaves[k]);
+        self.merge_values(self.outcomes.len(), merges, 0..self.out.len());
+        for _ in 0..merges {
+            self.merge_outcomes();
         }
     }
 
@@ -167,10 +164,8 @@ impl Sink for Stack<'_> {
                     values: &mut self.place(depth - 1)[range.clone()],
                     write,
                 });
-                for _ in 0..merges {
-                    depth -= 1;
-                    self.add_to_left(depth, range.clone());
-                }
+                self.merge_values(depth, merges, range.clone());
+                depth -= merges;
             }
             finite = match depth {
                 1 => finite.map(|finite| finite && all_finite(&self.out[range.clone()])),

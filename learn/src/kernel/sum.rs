@@ -258,6 +258,35 @@ pub(super) fn add(sum: &mut [f32], other: &[f32]) {
     }
 }
 
+/// Adds the newest of some sums to the one before it, that to the one before, and so on to `left`, at
+/// these places: `left + (first + (second + ...))`. Only `left` is written.
+pub(super) fn add_newest(left: &mut [f32], sums: &[Vec<f32>], values: Range<usize>) {
+    let Some((newest, others)) = sums.split_last() else {
+        return;
+    };
+    let (chunks, rest) = left[values.clone()].as_chunks_mut::<WIDE>();
+    let rest_start = values.end - rest.len();
+    for (chunk, start) in chunks.iter_mut().zip((values.start..).step_by(WIDE)) {
+        let mut sum: [f32; WIDE] = *wide(newest, start);
+        for other in others.iter().rev() {
+            let other = wide(other, start);
+            sum = std::array::from_fn(|i| other[i] + sum[i]);
+        }
+        *chunk = std::array::from_fn(|i| chunk[i] + sum[i]);
+    }
+    for (value, at) in rest.iter_mut().zip(rest_start..) {
+        let sums = others.iter().rev().map(|other| other[at]);
+        *value += sums.fold(newest[at], |sum, other| other + sum);
+    }
+}
+
+/// Values that [`add_newest`] holds in registers.
+const WIDE: usize = 16;
+
+fn wide(values: &[f32], start: usize) -> &[f32; WIDE] {
+    values[start..].first_chunk().expect("sums of one length")
+}
+
 /// How often the two newest sums are added (left += right) once the sum of `leaf` is there, if
 /// leaves arrive in partition order and each is pushed on a stack: the streaming form of the same
 /// order. After the last leaf below `top` one sum is left, in the lowest place.

@@ -2,7 +2,7 @@ use resilin_core::PartitionId;
 use resilin_core::random::{Key, Purpose, Stream};
 use resilin_core::tree::{Node, PartitionSet, Tree};
 
-use super::sum::{Squares, TreeSum, all_finite, merges_after, tree_sum_f64};
+use super::sum::{Squares, TreeSum, add, add_newest, all_finite, merges_after, tree_sum_f64};
 
 /// Crosses the border of a tile.
 const LENGTH: usize = 1030;
@@ -65,7 +65,7 @@ fn streamed(top: Node, all: &PartitionSet, leaf: &dyn Fn(u32) -> Vec<f32>) -> Ve
         stack.push(leaf(partition.0));
         for _ in 0..merges_after(top, all, partition) {
             let right = stack.pop().unwrap();
-            super::sum::add(stack.last_mut().unwrap(), &right);
+            add(stack.last_mut().unwrap(), &right);
         }
     }
     assert_eq!(stack.len(), 1);
@@ -127,6 +127,23 @@ fn any_cover_in_any_order_gives_the_bits_of_the_rule() {
                 scalar_by_rule(root, &all, &leaf64).unwrap(),
                 "seed {seed}"
             );
+        }
+    }
+}
+
+#[test]
+fn the_newest_sums_are_added_as_if_one_after_the_other() {
+    for count in 0..4 {
+        for values in [0..0, 0..16, 3..40, 5..LENGTH] {
+            let sums: Vec<_> = (0..count).map(|partition| leaf(7, partition)).collect();
+            let mut left = leaf(8, 0);
+            let mut expected = (left.clone(), sums.clone());
+            add_newest(&mut left, &sums, values.clone());
+            while let Some(newest) = expected.1.pop() {
+                let below = expected.1.last_mut().unwrap_or(&mut expected.0);
+                add(&mut below[values.clone()], &newest[values.clone()]);
+            }
+            assert_eq!(bits(&left), bits(&expected.0), "{count} sums at {values:?}");
         }
     }
 }
