@@ -32,6 +32,29 @@ pub(super) struct Stack<'a> {
     pub(super) finite: Option<bool>,
 }
 
+/// Where values are: in the output, and in the sums that wait.
+struct Spot {
+    out: Range<usize>,
+    waiting: Range<usize>,
+}
+
+impl Spot {
+    fn same(values: Range<usize>) -> Self {
+        Self {
+            waiting: values.clone(),
+            out: values,
+        }
+    }
+
+    /// At the start of the sums that wait, where all parts pass and memory stays in the cache.
+    fn near(values: Range<usize>) -> Self {
+        Self {
+            waiting: 0..values.len(),
+            out: values,
+        }
+    }
+}
+
 /// What all leaves add up to.
 pub(super) struct Summed {
     pub(super) outcome: Outcome,
@@ -71,10 +94,33 @@ impl Stack<'_> {
     }
 
     /// Adds the newest `merges` of `depth` sums to the one below them, in tree order.
-    fn merge_values(&mut self, depth: usize, merges: usize, values: Range<usize>) {
+    fn merge_values(&mut self, depth: usize, merges: usize, spot: &Spot) {
         let (low, rights) = self.waiting[..depth - 1].split_at_mut(depth - 1 - merges);
-        let left = low.last_mut().map_or(&mut *self.out, Vec::as_mut_slice);
-        add_newest(left, rights, values);
+        let left = match low.last_mut() {
+            Some(left) => &mut left[spot.waiting.clone()],
+            None => &mut self.out[spot.out.clone()],
+        };
+        add_newest(left, rights, spot.waiting.start);
+    }
+
+    /// Values of a place.
+    fn values(&mut self, place: usize, spot: &Spot) -> &mut [f32] {
+        let range = match place {
+            0 => spot.out.clone(),
+            _ => spot.waiting.clone(),
+        };
+        &mut self.place(place)[range]
+    }
+
+    /// How often sums are added once a leaf is there.
+    fn merges_after(&self, k: usize) -> usize {
+        merges_after(self.node, self.with_samples, self.leaves[k])
+    }
+
+    /// Whether leaves from the first on leave nothing that waits.
+    fn makes_whole(&self, leaves: Range<usize>) -> bool {
+        let merges: usize = leaves.clone().map(|k| self.merges_after(k)).sum();
+        self.outcomes.is_empty() && merges + 1 == leaves.len()
     }
 
     fn merge_outcomes(&mut self) {
@@ -112,8 +158,9 @@ impl Sink for Stack<'_> {
                 .push((self.leaves[k], self.hasher.digest(gradient)));
         }
         self.outcomes.push(outcome);
-        let merges = merges_after(self.node, self.with_samples, self.leaves[k]);
-        self.merge_values(self.outcomes.len(), merges, 0..self.out.len());
+        let merges = self.merges_after(k);
+        let all = Spot::same(0..self.out.len());
+        self.merge_values(self.outcomes.len(), merges, &all);
         for _ in 0..merges {
             self.merge_outcomes();
         }
@@ -145,11 +192,16 @@ impl Sink for Stack<'_> {
             return;
         }
         let base = self.outcomes.len();
+        let spot = match self.makes_whole(leaves.clone()) {
+            true => Spot::near,
+            false => Spot::same,
+        };
         let mut finite = Some(true);
         for (part, range) in parts.iter().enumerate() {
+            let spot = spot(range.clone());
             let mut depth = base;
             for k in leaves.clone() {
-                let mut merges = merges_after(self.node, self.with_samples, self.leaves[k]);
+                let mut merges = self.merges_after(k);
                 let write = match addition {
                     Addition::Exact if self.is_right_of_pair(k) => Write::Add,
                     Addition::Exact | Addition::Apart => Write::Replace,
@@ -161,10 +213,10 @@ impl Sink for Stack<'_> {
                 make(Piece {
                     k: k - first,
                     part,
-                    values: &mut self.place(depth - 1)[range.clone()],
+                    values: self.values(depth - 1, &spot),
                     write,
                 });
-                self.merge_values(depth, merges, range.clone());
+                self.merge_values(depth, merges, &spot);
                 depth -= merges;
             }
             finite = match depth {
@@ -176,7 +228,7 @@ impl Sink for Stack<'_> {
         for (k, outcome) in leaves.zip(outcomes) {
             self.next += 1;
             self.outcomes.push(*outcome);
-            for _ in 0..merges_after(self.node, self.with_samples, self.leaves[k]) {
+            for _ in 0..self.merges_after(k) {
                 self.merge_outcomes();
             }
         }

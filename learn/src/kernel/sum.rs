@@ -258,15 +258,16 @@ pub(super) fn add(sum: &mut [f32], other: &[f32]) {
     }
 }
 
-/// Adds the newest of some sums to the one before it, that to the one before, and so on to `left`, at
-/// these places: `left + (first + (second + ...))`. Only `left` is written.
-pub(super) fn add_newest(left: &mut [f32], sums: &[Vec<f32>], values: Range<usize>) {
+/// Adds the newest of some sums to the one before it, that to the one before, and so on to `left`:
+/// `left + (first + (second + ...))`. Only `left` is written. Its values are those from `start` on in
+/// the sums.
+pub(super) fn add_newest(left: &mut [f32], sums: &[Vec<f32>], start: usize) {
     let Some((newest, others)) = sums.split_last() else {
         return;
     };
-    let (chunks, rest) = left[values.clone()].as_chunks_mut::<WIDE>();
-    let rest_start = values.end - rest.len();
-    for (chunk, start) in chunks.iter_mut().zip((values.start..).step_by(WIDE)) {
+    let (chunks, rest) = left.as_chunks_mut::<WIDE>();
+    let rest_start = start + chunks.len() * WIDE;
+    for (chunk, start) in chunks.iter_mut().zip((start..).step_by(WIDE)) {
         let mut sum: [f32; WIDE] = *wide(newest, start);
         for other in others.iter().rev() {
             let other = wide(other, start);
@@ -275,8 +276,8 @@ pub(super) fn add_newest(left: &mut [f32], sums: &[Vec<f32>], values: Range<usiz
         *chunk = std::array::from_fn(|i| chunk[i] + sum[i]);
     }
     for (value, at) in rest.iter_mut().zip(rest_start..) {
-        let sums = others.iter().rev().map(|other| other[at]);
-        *value += sums.fold(newest[at], |sum, other| other + sum);
+        let others = others.iter().rev().map(|other| other[at]);
+        *value += others.fold(newest[at], |sum, other| other + sum);
     }
 }
 

@@ -138,7 +138,7 @@ fn the_newest_sums_are_added_as_if_one_after_the_other() {
             let sums: Vec<_> = (0..count).map(|partition| leaf(7, partition)).collect();
             let mut left = leaf(8, 0);
             let mut expected = (left.clone(), sums.clone());
-            add_newest(&mut left, &sums, values.clone());
+            add_newest(&mut left[values.clone()], &sums, values.start);
             while let Some(newest) = expected.1.pop() {
                 let below = expected.1.last_mut().unwrap_or(&mut expected.0);
                 add(&mut below[values.clone()], &newest[values.clone()]);
