@@ -6,12 +6,15 @@ use ndarray::s;
 
 use super::layers::{Dense, Layers};
 use super::pass::Scratch;
-use crate::math::{Write, add_sum_of_rows, multiply, sum_rows, view};
+use crate::math::{Write, add_sum_of_rows, multiply, multiply_along, sum_rows, view};
 use crate::model::Piece;
 
 /// Rows that the kernel of a product makes at once: the last ones of a part that is no multiple of
 /// them cost as much as all.
 const KERNEL: usize = 16;
+
+/// Rows of a microbatch up to which writing a gradient costs enough to choose the product's way.
+const SHORT_ROWS: usize = 64;
 
 /// What a part is.
 enum Tensor {
@@ -74,12 +77,13 @@ impl Parts {
                 let below = scratch.input(*number);
                 let below = &below[rows.start * layer.inputs..rows.end * layer.inputs];
                 let below = view(below, rows.len(), layer.inputs);
-                multiply(
-                    below.slice(s![.., block.clone()]).reversed_axes(),
-                    view(above, rows.len(), layer.outputs),
-                    values,
-                    write,
-                );
+                let left = below.slice(s![.., block.clone()]).reversed_axes();
+                let right = view(above, rows.len(), layer.outputs);
+                if rows.len() <= SHORT_ROWS {
+                    multiply_along(left, right, values, write);
+                } else {
+                    multiply(left, right, values, write);
+                }
             }
             (Tensor::Bias, Write::Replace) => sum_rows(above, values),
             (Tensor::Bias, Write::Add) => add_sum_of_rows(above, values),
