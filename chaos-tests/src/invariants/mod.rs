@@ -5,6 +5,7 @@ mod c1;
 mod c2;
 mod c3;
 mod e1;
+mod e2;
 mod l1;
 mod m1;
 mod m2;
@@ -109,6 +110,13 @@ pub enum Fact<'a> {
     Stored(Step, &'a [Digest]),
     /// Test rows were scored.
     Scored(Metrics),
+    /// The version after an epoch never will be.
+    NotScored {
+        /// From 1.
+        epoch: u64,
+    },
+    /// The run has made all its steps and ended.
+    Finished,
     /// Faults are over and a worker is there.
     Quiet(Time),
     /// Time passes.
@@ -178,6 +186,7 @@ impl<'a> Checker<'a> {
                 Box::new(c2::Kept::default()),
                 Box::new(c3::Lines::default()),
                 Box::new(e1::Scores),
+                Box::new(e2::Missed::default()),
                 Box::new(v1::Primaries::default()),
                 Box::new(n1::Named::default()),
                 Box::new(l1::Ends::default()),

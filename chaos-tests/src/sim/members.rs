@@ -1,11 +1,11 @@
 //! What the shell does for the fleet and the job.
 
-use resilin_core::SliceId;
 use resilin_core::fact::Fact as Told;
 use resilin_core::machine::job::Outcome;
 use resilin_core::machine::{fleet, job};
 use resilin_core::message::{CoordinatorSays, ShardOrder};
 use resilin_core::time::Span;
+use resilin_core::{SliceId, Step};
 
 use super::events::{End, Happening, Local, Mailbox, Packet, Party, Request};
 use super::faults::Death;
@@ -167,9 +167,11 @@ impl Sim<'_> {
                 self.stats.scored += 1;
                 self.checker.see(&Fact::Scored(metrics))
             }
-            Told::NotEvaluated { .. } => {
+            Told::NotEvaluated { version } => {
                 self.stats.unscored += 1;
-                Ok(())
+                let last = self.rules.sampling.position(Step(version.0 - 1));
+                let epoch = last.epoch + 1;
+                self.checker.see(&Fact::NotScored { epoch })
             }
             Told::Drained { .. } => {
                 self.stats.drained += 1;
@@ -259,8 +261,11 @@ impl Sim<'_> {
                 self.stats.save_failed += 1;
                 true
             }
+            Outcome::Finished => {
+                self.checker.see(&Fact::Finished)?;
+                false
+            }
             Outcome::Stopped(_)
-            | Outcome::Finished
             | Outcome::Halted { .. }
             | Outcome::WaitedTooLong
             | Outcome::Outranked { .. } => false,

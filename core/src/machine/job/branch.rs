@@ -144,6 +144,7 @@ impl Job {
     /// Everything that was known of the slices is of a branch that is left.
     fn begin(&mut self, now: Time, branch: Branch, effects: &mut Vec<Effect>) {
         let base = branch.base;
+        self.leave_unscored(base, effects);
         self.branch = branch;
         self.rules.slices = self.rules.slices.with_slices(branch.shards);
         self.views.clear();

@@ -116,6 +116,19 @@ impl Job {
         }
     }
 
+    /// Says of which versions before the base of a new branch nobody has the weights any more.
+    pub(super) fn leave_unscored(&mut self, base: Step, effects: &mut Vec<Effect>) {
+        let under_way = self.evaluation.as_ref().map(|e| e.version);
+        let pinned = self.slices.values().filter_map(|slice| slice.pinned);
+        let left = pinned.chain(under_way).chain([self.judged]).min();
+        for version in (left.map_or(base.0, |step| step.0)..base.0).map(Step) {
+            let over = self.metrics.contains_key(&version) || self.unscored.contains(&version);
+            if self.rules.evaluated(version) && !over {
+                self.not_evaluated(version, effects);
+            }
+        }
+    }
+
     /// Gives every task without an evaluator to the active member that has the fewest.
     pub(super) fn hand_out(&mut self, effects: &mut Vec<Effect>) {
         let Some(evaluation) = &self.evaluation else {

@@ -159,13 +159,18 @@ impl Hosted {
 
     /// The slice's primary reports its open step.
     pub(super) fn at(&mut self, slice: u16, step: u64, rests: bool) -> Vec<Effect> {
+        self.keeps(slice, step, None, rests)
+    }
+
+    /// The same, and which version it keeps to be scored.
+    fn keeps(&mut self, slice: u16, step: u64, pinned: Option<u64>, rests: bool) -> Vec<Effect> {
         let primary = self.durable[&SliceId(slice)].primary.expect("a host");
         let report = ShardReport::Progress {
             slice: SliceId(slice),
             timeline: self.bench.job.branch.timeline,
             step: Step(step),
             covered: PartitionSet::default(),
-            pinned: None,
+            pinned: pinned.map(Step),
             cutting: None,
             resting: rests,
             voted: false,
@@ -493,6 +498,24 @@ fn a_primary_lost_for_a_lease_without_a_backup_rolls_all_back_to_the_newest_chec
     let halted = hosted.says(3, HostSays::Report(ShardReport::Committed(second)));
     let differs = |effect: &Effect| matches!(effect, Effect::Close(Outcome::Halted { .. }));
     assert!(halted.iter().any(differs), "{halted:?}");
+}
+
+#[test]
+fn a_version_before_the_base_of_a_rollback_is_told_not_to_be_scored() {
+    let mut hosted = Hosted::new(hosted(2, 0));
+    hosted.bench.join(1);
+    (1..=2).for_each(|number| drop(hosted.ready(number)));
+    (0..2).for_each(|step| drop(hosted.commit(step)));
+    for slice in 0..2 {
+        hosted.keeps(slice, 3, Some(2), false);
+    }
+    hosted.event(Event::Durable(Step(3)));
+    hosted.unlinked(1);
+    hosted.ready(3);
+    let effects = hosted.expired(1);
+    let told = Effect::Tell(Fact::NotEvaluated { version: Step(2) });
+    assert!(effects.contains(&told), "{effects:?}");
+    assert_eq!(hosted.bench.job.low(), Step(3));
 }
 
 #[test]
