@@ -32,8 +32,19 @@ pub struct History {
     steps: BTreeMap<Step, StepRecord>,
     evaluations: BTreeMap<Step, Metrics>,
     superseded: Vec<Superseded>,
+    /// What the newest branch left behind, as long as it has no step of its own: the next one may
+    /// begin later, at a checkpoint that became durable while this one was written down.
+    left: Left,
     members: Members,
     job: Option<(u64, Effective)>,
+}
+
+/// What a branch leaves behind.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Left {
+    lines: BTreeMap<Step, (Timeline, [u8; 32])>,
+    steps: BTreeMap<Step, StepRecord>,
+    evaluations: BTreeMap<Step, Metrics>,
 }
 
 impl History {
@@ -56,6 +67,9 @@ impl History {
         match record {
             Record::Initial { timeline, chain } => self.line(timeline, Step(0), chain),
             Record::Step(step) => {
+                if step.timeline >= self.newest {
+                    self.supersede_left();
+                }
                 self.line(step.timeline, step.step.next(), step.chain);
                 if step.timeline >= self.newest {
                     self.steps.insert(step.step, step);
@@ -91,11 +105,27 @@ impl History {
 
     fn branch(&mut self, timeline: Timeline, base: Step) {
         self.newest = self.newest.max(timeline);
-        self.steps.split_off(&base);
-        self.evaluations.split_off(&base.next());
-        let gone = self.lines.split_off(&base.next());
+        let Left {
+            lines,
+            steps,
+            evaluations,
+        } = std::mem::take(&mut self.left);
+        self.lines.extend(lines);
+        self.steps.extend(steps);
+        self.evaluations.extend(evaluations);
+        self.left = Left {
+            lines: self.lines.split_off(&base.next()),
+            steps: self.steps.split_off(&base),
+            evaluations: self.evaluations.split_off(&base.next()),
+        };
+    }
+
+    /// The newest branch makes anew what it left behind.
+    fn supersede_left(&mut self) {
+        let Left { lines, .. } = std::mem::take(&mut self.left);
         self.superseded.extend(
-            gone.into_iter()
+            lines
+                .into_iter()
                 .map(|(line, (timeline, chain))| Superseded {
                     timeline,
                     line,
@@ -176,9 +206,9 @@ impl History {
     #[must_use]
     pub fn lines_after(&self, base: Step) -> BTreeMap<Step, [u8; 32]> {
         let superseded = self.superseded.iter().map(|old| (old.line, old.chain));
-        let current = self.lines.iter().map(|(line, (_, chain))| (*line, *chain));
+        let left_and_current = self.left.lines.iter().chain(&self.lines);
         superseded
-            .chain(current)
+            .chain(left_and_current.map(|(line, (_, chain))| (*line, *chain)))
             .filter(|(line, _)| *line > base)
             .collect()
     }
@@ -189,7 +219,8 @@ impl History {
         self.newest
     }
 
-    /// The superseded lines, in the order in which they were superseded.
+    /// The superseded lines, in the order in which they were superseded; those that the newest branch
+    /// will make anew are not yet.
     #[must_use]
     pub fn superseded(&self) -> &[Superseded] {
         &self.superseded
@@ -203,5 +234,66 @@ impl History {
                 .get(&old.line)
                 .is_some_and(|(_, chain)| *chain != old.chain)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(timeline: u64, step: u64) -> Record {
+        Record::Step(StepRecord {
+            timeline: Timeline::first(timeline),
+            step: Step(step),
+            chain: [step as u8; 32],
+            marks: String::new(),
+            nodes: Vec::new(),
+            samples: 1,
+            loss_sum: 1.0,
+            weight: 1.0,
+            skipped: false,
+            discarded: 0,
+        })
+    }
+
+    fn rollback(timeline: u64, base: u64) -> Record {
+        let (timeline, base) = (Timeline::first(timeline), Step(base));
+        Record::Rollback { timeline, base }
+    }
+
+    fn history(records: impl IntoIterator<Item = Record>) -> History {
+        let mut history = History::default();
+        let timeline = Timeline::first(1);
+        let chain = [9; 32];
+        history.add(Record::Initial { timeline, chain });
+        records.into_iter().for_each(|record| history.add(record));
+        history
+    }
+
+    fn whole(history: &History) -> (usize, usize) {
+        let lines = history.chain().expect("no line is missing");
+        (lines.len(), history.steps().count())
+    }
+
+    #[test]
+    fn a_branch_may_begin_where_the_ledger_was_before_one_without_steps() {
+        let before = (0..5).map(|number| step(1, number));
+        let mut history = history(before.chain([rollback(2, 1), rollback(3, 4)]));
+        assert_eq!(whole(&history), (5, 4), "lines 0 to 4, steps 0 to 3");
+        assert!(history.superseded().is_empty());
+        assert_eq!(history.lines_after(Step(3)).len(), 2);
+        history.add(step(3, 4));
+        assert_eq!(whole(&history), (6, 5));
+        let superseded: Vec<Step> = history.superseded().iter().map(|old| old.line).collect();
+        assert_eq!(superseded, [Step(5)]);
+    }
+
+    #[test]
+    fn what_a_branch_has_made_anew_does_not_come_back() {
+        let before = (0..5).map(|number| step(1, number));
+        let after = [rollback(2, 1), step(2, 1), rollback(3, 4)];
+        let history = history(before.chain(after));
+        assert_eq!(whole(&history), (3, 2));
+        assert_eq!(history.superseded().len(), 4);
     }
 }

@@ -53,6 +53,8 @@ pub(super) struct Store {
     backlog: Vec<Record>,
     /// Versions before this one have their chain lines written.
     pub(super) lines: Step,
+    /// The same before the newest branch, as long as that has no step of its own.
+    before: Step,
 }
 
 /// A checkpoint being written.
@@ -157,6 +159,7 @@ pub(super) fn open(
             save: None,
             backlog: Vec::new(),
             lines,
+            before: Step(0),
         },
         lineage,
     })
@@ -188,7 +191,9 @@ impl Store {
         self.run.set_branch(branch.timeline, &branch)?;
         self.save = None;
         self.branch = branch;
-        self.lines = self.lines.min(branch.base.next());
+        // A branch without steps hides nothing from the next one.
+        self.before = self.before.max(self.lines);
+        self.lines = self.before.min(branch.base.next());
         self.backlog.extend(lineage::beginning(branch, task));
         // A ledger that cannot be written now has these lines first once it can.
         let _ = self.write_ledger();
@@ -319,6 +324,7 @@ impl Store {
                 && step.step.next() == self.lines
             {
                 self.lines = self.lines.next();
+                self.before = Step(0);
             }
         }
         Ok(())

@@ -10,6 +10,9 @@ pub(super) struct Walk {
     timeline: Timeline,
     /// The step whose record comes next, once the run has its initial line.
     next: Option<Step>,
+    /// How far the ledger went before the newest branch, as long as that has no step of its own: the
+    /// next one may begin there.
+    left: Step,
     pub(super) broken: Vec<String>,
 }
 
@@ -40,14 +43,14 @@ impl Walk {
             ));
         }
         self.timeline = self.timeline.max(timeline);
-        let reached = self.next.map_or(0, |next| next.0);
-        if base.0 > reached {
+        let reached = self.next.unwrap_or_default().max(self.left);
+        if base > reached {
             self.found(format!(
                 "line {number}: branch {timeline} begins on step {base}, but the ledger ends at \
                  step {reached}"
             ));
         }
-        self.next = Some(base);
+        (self.next, self.left) = (Some(base), reached);
     }
 
     fn step(&mut self, number: u64, record: &StepRecord) {
@@ -66,7 +69,7 @@ impl Walk {
                 "line {number}: step {step} follows where step {expected} is due"
             ));
         }
-        self.next = Some(step.next());
+        (self.next, self.left) = (Some(step.next()), Step(0));
     }
 
     fn found(&mut self, why: String) {
