@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use crate::scene::{JOB, Scene, assert_code, assert_success, stderr, stdout};
+use crate::scene::{JOB, Scene, assert_code, assert_success, signal, stderr, stdout};
 
 /// Bounds a wait that would otherwise have no end.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -65,6 +65,57 @@ fn the_command_stop_does_the_same() {
     assert_success(&scene.run(&["stop"]));
     let output = train.output();
     assert_code(output.status, 6, &output);
+    scene.assert_empty();
+}
+
+#[test]
+fn a_stop_is_the_next_coordinators_when_the_one_that_was_told_is_killed() {
+    let hosted = JOB.replace("[cluster]\n", "[cluster]\nshard_processes = 2\n");
+    for job in [JOB, &hosted] {
+        let scene = Scene::new(job);
+        let (chain, _) = scene.reference();
+        let train = scene.start(&[&["train", "job.toml"], &RESULTS[..]].concat());
+        scene.until_step(40);
+        for coordinator in scene.processes("coordinator") {
+            signal(coordinator, Signal::KILL);
+        }
+        train.signal(Signal::TERM);
+        let output = train.output();
+        assert_code(output.status, 6, &output);
+        scene.assert_empty();
+        assert_eq!(scene.report("train.json").outcome, "stopped");
+        assert!(chain.starts_with(&scene.read("train.chain")));
+        let again = scene.run(&[&["train", "job.toml"], &RESULTS[..]].concat());
+        assert_success(&again);
+        assert_eq!(scene.read("train.chain"), chain);
+        let alarm = stderr(&again);
+        assert!(
+            !alarm.contains("lost"),
+            "nothing is lost by a stop: {alarm}"
+        );
+    }
+}
+
+#[test]
+fn the_last_number_of_workers_asked_for_is_the_next_coordinators() {
+    let scene = Scene::new(&JOB.replace("steps = 300", "steps = 30000"));
+    let train = scene.start(&["train", "job.toml", "--workers", "3"]);
+    scene.until_workers(3);
+    for wanted in [1, 2] {
+        assert_success(&scene.run(&["scale", &wanted.to_string()]));
+        scene.until("the supervisor has seen it", |status| {
+            status.job.wanted == wanted && status.job.workers.len() == wanted as usize
+        });
+    }
+    assert_success(&scene.run(&["scale", "4"]));
+    let before = scene.processes("coordinator");
+    before.iter().for_each(|pid| signal(*pid, Signal::KILL));
+    scene.until("the next coordinator has four workers", |status| {
+        status.job.wanted == 4 && status.job.workers.len() == 4
+    });
+    assert_ne!(scene.processes("coordinator"), before);
+    train.signal(Signal::INT);
+    assert_code(train.output().status, 6, &scene.run(&["checkpoints", "ls"]));
     scene.assert_empty();
 }
 

@@ -27,6 +27,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// Workers started at most between two looks, so that a number taken back stops the rest.
 const STARTS_PER_LOOK: usize = 8;
 
+/// Longest time that members get to end once they were told that the run is over. One that was not
+/// told dials a coordinator that is gone.
+const FAREWELL: Duration = Duration::from_secs(2);
+
 /// News that may wait; children that write more than is read wait.
 const NEWS: usize = 1024;
 
@@ -60,8 +64,6 @@ struct Supervisor<F> {
     location: Option<Location>,
     look: Look,
     wanted: u32,
-    /// The number that a coordinator said last.
-    seen_wanted: Option<u32>,
     /// Workers that may be started until the next look.
     room: usize,
     /// Workers that were told to go before they had joined.
@@ -94,7 +96,6 @@ impl<F: FnMut(Happening)> Supervisor<F> {
             location: None,
             look,
             wanted: 0,
-            seen_wanted: None,
             room: 0,
             dismissed: BTreeSet::new(),
             causes: BTreeMap::new(),
@@ -147,9 +148,6 @@ impl<F: FnMut(Happening)> Supervisor<F> {
             Some(location) => {
                 let Location { listen, api, .. } = location.clone();
                 arguments.extend(["--listen".into(), listen, "--api".into(), api]);
-                // What was asked for since outlives the coordinator.
-                let wanted = self.seen_wanted.map(|wanted| wanted.to_string());
-                arguments.extend(wanted.into_iter().flat_map(|n| ["--workers".into(), n]));
             }
         }
         self.coordinator = Some(self.start(Role::Coordinator, arguments)?);
@@ -275,6 +273,10 @@ impl<F: FnMut(Happening)> Supervisor<F> {
                 self.directory = Some(location.directory.clone());
                 self.location = Some(location.clone());
                 (self.on)(Happening::Ready(location));
+                // The one that was asked to stop is gone.
+                if let Some(coordinator) = self.coordinator.as_ref().filter(|_| self.stopping) {
+                    coordinator.terminate();
+                }
             }
             Announcement::Finished { directory, report } => {
                 (self.directory, self.report) = (Some(directory), Some(report));
@@ -303,7 +305,6 @@ impl<F: FnMut(Happening)> Supervisor<F> {
 
     fn saw(&mut self, status: RunStatus) {
         self.wanted = status.job.wanted;
-        self.seen_wanted = Some(status.job.wanted);
         self.room = STARTS_PER_LOOK;
         // Nobody is wanted any more once the run is over.
         self.shards_held &= status.job.wanted == 0;
@@ -347,7 +348,7 @@ impl<F: FnMut(Happening)> Supervisor<F> {
         };
         // Of a run that a coordinator found finished, nobody is told by it that it is over.
         let patience = match (&self.coordinator, &self.done) {
-            (None, When::Now) => duration(self.options.grace),
+            (None, When::Now) => duration(self.options.grace).min(FAREWELL),
             (None, When::Before) | (Some(_), _) => Duration::ZERO,
         };
         let _ = timeout(patience, peaceful).await;

@@ -17,13 +17,8 @@ impl<F: FnMut(Happening)> Supervisor<F> {
             Role::Coordinator => {
                 self.coordinator = None;
                 match self.verdict {
-                    // There is something to go on with, and nobody has asked for an end.
-                    None if !self.stopping => self.start_coordinator(),
-                    None => {
-                        let text = "killed before it had stopped; the same command line goes on";
-                        self.verdict = Some(Exit::Fault(format!("{role} {pid} was {text}")));
-                        Ok(())
-                    }
+                    // There is something to go on with; a stop is the next one's to carry out.
+                    None => self.start_coordinator(),
                     Some(_) => Ok(()),
                 }
             }
@@ -67,11 +62,10 @@ impl<F: FnMut(Happening)> Supervisor<F> {
             return Ok(());
         }
         self.failed(end);
-        if self.stopping || self.verdict.is_some() {
-            let text = format!("{end}, before it had stopped; the same command line goes on");
-            self.verdict.get_or_insert(Exit::Fault(text));
+        if self.verdict.is_some() {
             return Ok(());
         }
+        // A stop is the next one's to carry out: members may have more than the last checkpoint.
         if self.budget.spend(Instant::now()) {
             return self.start_coordinator();
         }
