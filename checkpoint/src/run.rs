@@ -193,6 +193,24 @@ impl Run {
         self.state().apply(&batch)
     }
 
+    /// Forgets all views: nobody serves the branch any more, and the next start begins another at the
+    /// newest checkpoint.
+    ///
+    /// # Errors
+    /// The record store's: the next start waits in vain for who served the slices.
+    pub fn forget_views(&self) -> Result<()> {
+        let mut batch = Batch::default();
+        self.remove_views(&mut batch)?;
+        self.state().apply(&batch)
+    }
+
+    fn remove_views(&self, batch: &mut Batch) -> Result<()> {
+        for (key, _) in self.state().scan(&run_key(self.directory(), Kind::View))? {
+            batch.remove(key);
+        }
+        Ok(())
+    }
+
     /// Makes a branch durable, before anyone is told: its timeline is issued with it, and views of
     /// the one before are gone (PROTOCOL 2, 4).
     ///
@@ -200,9 +218,7 @@ impl Run {
     /// The record store's: the branch must then not be used.
     pub fn set_branch<B: Serialize>(&self, timeline: Timeline, branch: &B) -> Result<()> {
         let mut batch = Batch::default();
-        for (key, _) in self.state().scan(&run_key(self.directory(), Kind::View))? {
-            batch.remove(key);
-        }
+        self.remove_views(&mut batch)?;
         batch.put(run_key(self.directory(), Kind::Timeline), &timeline)?;
         batch.put(run_key(self.directory(), Kind::Branch), branch)?;
         self.state().apply(&batch)

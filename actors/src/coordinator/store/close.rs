@@ -121,8 +121,13 @@ impl StoreActor {
                     tracing::warn!(%error, "the end of the run is not recorded; run it again");
                 }
             }
-            Outcome::Stopped(_)
-            | Outcome::Halted { .. }
+            // Shard processes end with the run; all that they had is durable.
+            Outcome::Stopped(_) => {
+                if let Err(error) = self.common.run.forget_views() {
+                    tracing::warn!(%error, "the next start waits for shard processes that are gone");
+                }
+            }
+            Outcome::Halted { .. }
             | Outcome::SaveFailed { .. }
             | Outcome::WaitedTooLong
             | Outcome::Outranked { .. } => {}
