@@ -51,7 +51,11 @@ impl Course<'_> {
         let tried = trial.run(&|shown| show.take(&shown));
         match tried.ended.exit {
             Exit::Done => {}
-            exit @ Exit::Stopped(_) => return Err(exit),
+            Exit::Stopped(step) => {
+                return Err(Exit::Fault(format!(
+                    "interrupted at step {step}: nothing is judged; the same command line starts over"
+                )));
+            }
             exit => return Err(said(&exit, plan)),
         }
         let left = || Exit::Fault("the run left no report; try again with --state DIR".into());
