@@ -31,7 +31,7 @@ pub use prelude::{
     Checksum, FORMAT, FrameKind, MAGIC, MAX_CONTROL_BYTES, MAX_HEADER_BYTES, MAX_PIECE_BYTES,
     PRELUDE_BYTES, Prelude, Route,
 };
-pub use sparse::{PIECE_VALUES, decode_sparse, encode_sparse};
+pub use sparse::{PIECE_VALUES, decode_changed, decode_sparse, encode_changed, encode_sparse};
 
 /// Deepest nesting of a msgpack message.
 const MAX_DEPTH: usize = 64;

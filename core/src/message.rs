@@ -95,6 +95,9 @@ pub enum WorkerAsks {
         step: Step,
         /// What for.
         purpose: Use,
+        /// The version before, if the worker has it and keeps it until this one is here: what
+        /// changed since is enough then.
+        holds: Option<Step>,
     },
 }
 

@@ -176,6 +176,7 @@ async fn push_round(
         let tensor = OutTensor {
             header: header(Step(0)),
             values: values.clone(),
+            before: None,
         };
         link.sender().try_send(&tensor)?;
         match answer(link).await? {

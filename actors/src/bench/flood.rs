@@ -174,6 +174,7 @@ async fn push(plan: FloodPlan, address: Address, held: Arc<Held>) -> Result<Dura
         let tensor = OutTensor {
             header: header(Step(number)),
             values: SharedValues::new(Arc::new(values)),
+            before: None,
         };
         number += 1;
         let start = Instant::now();

@@ -147,6 +147,7 @@ async fn push(plan: SlowReaderPlan, address: Address) -> Result<Pushed, BenchErr
         let tensor = OutTensor {
             header: header(Step(number)),
             values: SharedValues::new(Arc::new(HeldTensor::new(&pool, plan.values, number, &held))),
+            before: None,
         };
         let start = Instant::now();
         data.sender().send(&tensor).await?;

@@ -15,12 +15,16 @@ use super::pool::{BufferPool, PooledBuffer};
 #[derive(Clone, Debug)]
 pub enum Wanted {
     /// Store it and deliver it.
-    Take,
+    Take(Before),
     /// Store it there and deliver no values.
-    Place(Part),
+    Place(Part, Before),
     /// Read it off the link and forget it, such as a sum that is covered already.
     Discard,
 }
+
+/// The values of the version that the tensor is based on, as long as it, where its sender was told that
+/// they are here: it may come as the changes since.
+pub type Before = Option<Part>;
 
 /// Decides on a tensor by the header of its first piece.
 pub type Filter = Box<dyn FnMut(&DataHeader) -> Wanted + Send>;
@@ -39,6 +43,7 @@ struct Partial {
     filled: usize,
     /// None while a tensor is discarded.
     target: Option<Target>,
+    before: Before,
     held: u64,
 }
 
@@ -107,21 +112,28 @@ impl Assembly {
         // Before the new buffer is taken, so that a successor of equal length reuses this one.
         let released = self.partial.take().map_or(0, |partial| partial.held);
         let length = usize::try_from(header.total).expect("max_values fits the address space");
-        let target = match (self.want)(&header) {
-            Wanted::Take => Some(Target::Own(self.pool.take(length))),
-            Wanted::Place(part) if part.len() == length => Some(Target::Part(part)),
-            Wanted::Place(part) => {
+        let (target, before) = match (self.want)(&header) {
+            Wanted::Take(before) => (Some(Target::Own(self.pool.take(length))), before),
+            Wanted::Place(part, before) => (Some(Target::Part(part)), before),
+            Wanted::Discard => (None, None),
+        };
+        let place = match &target {
+            Some(Target::Part(part)) => Some(part),
+            Some(Target::Own(_)) | None => None,
+        };
+        for part in place.into_iter().chain(&before) {
+            if part.len() != length {
                 return Err(FrameError::Data(format!(
                     "a tensor of {length} values where {} belong",
                     part.len()
                 )));
             }
-            Wanted::Discard => None,
-        };
+        }
         self.partial = Some(Partial {
             header,
             filled: 0,
             target,
+            before,
             held: 0,
         });
         Ok(released)
@@ -144,6 +156,29 @@ impl Assembly {
         let filled = partial.filled;
         let target = partial.target.as_mut();
         target.map(|target| target.write(filled..filled + values, act))
+    }
+
+    /// As [`Self::fill`], where the place has the values of the version before already.
+    ///
+    /// # Errors
+    /// Nobody said that they are here.
+    pub(super) fn change<R>(
+        &mut self,
+        values: usize,
+        act: impl FnOnce(&mut [f32]) -> R,
+    ) -> Result<Option<R>, FrameError> {
+        let partial = self.partial.as_mut().expect("begin came first");
+        let range = partial.filled..partial.filled + values;
+        let Some(target) = &mut partial.target else {
+            return Ok(None);
+        };
+        let Some(before) = &partial.before else {
+            return Err(FrameError::Data("changes to what is not here".into()));
+        };
+        Ok(Some(target.write(range.clone(), |place| {
+            before.copy_to(range, place);
+            act(place)
+        })))
     }
 
     /// The values have arrived: returns the credit to give back now, and the tensor if this was

@@ -33,7 +33,7 @@ fn assembly(pool: &BufferPool) -> Assembly {
         if header.sequence == 13 {
             Wanted::Discard
         } else {
-            Wanted::Take
+            Wanted::Take(None)
         }
     };
     Assembly::new(pool.clone(), Box::new(want), 1000, WINDOW)
@@ -97,7 +97,7 @@ fn a_tensor_goes_to_its_place_in_a_whole() {
     let pool = BufferPool::new(1 << 20);
     let whole = JointBuffer::new(pool.take(6));
     let part = whole.part(2..6);
-    let want = move |_: &DataHeader| Wanted::Place(part.clone());
+    let want = move |_: &DataHeader| Wanted::Place(part.clone(), None);
     let mut assembly = Assembly::new(pool.clone(), Box::new(want), 1000, WINDOW);
     assert_eq!(assembly.begin(header(1, 0, 4), 1), Ok(0));
     assembly.fill(1, |piece| piece.fill(7.0)).expect("wanted");

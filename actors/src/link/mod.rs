@@ -44,7 +44,7 @@ use reader::Reader;
 use shared::Shared;
 use socket::{Ends, Socket};
 
-pub use assembly::{Filter, Wanted};
+pub use assembly::{Before, Filter, Wanted};
 pub use backoff::Backoff;
 pub use connect::{Address, dial};
 pub use error::{BindError, DialError, LinkError, SendError};
@@ -97,7 +97,7 @@ impl LinkOptions {
             in_flight: DEFAULT_WINDOW as usize,
             max_values,
             pool,
-            want: Box::new(|_header| Wanted::Take),
+            want: Box::new(|_header| Wanted::Take(None)),
         }
     }
 }

@@ -24,6 +24,9 @@ pub struct OutTensor {
     pub header: DataHeader,
     /// Its values.
     pub values: SharedValues,
+    /// The values of the version that the header's `based_on` names, where the receiver has them:
+    /// what changed since is enough.
+    pub before: Option<SharedValues>,
 }
 
 impl OutTensor {
@@ -55,6 +58,7 @@ pub(super) enum Work {
 pub(super) struct Piece {
     pub(super) header: DataHeader,
     pub(super) values: SharedValues,
+    pub(super) before: Option<SharedValues>,
 }
 
 /// Where the tensor being sent came from.
@@ -251,7 +255,8 @@ impl Outbox {
         current.sent = range.end;
         let piece = Piece {
             header,
-            values: current.tensor.values.part(range),
+            values: current.tensor.values.part(range.clone()),
+            before: current.tensor.before.as_ref().map(|v| v.part(range)),
         };
         if current.sent == length {
             match current.origin {

@@ -31,6 +31,7 @@ fn tensor(step: u64, mib: usize) -> OutTensor {
             loss_sum: 0.0,
         },
         values: SharedValues::new(Arc::new(vec![0.0; values])),
+        before: None,
     }
 }
 
@@ -45,7 +46,7 @@ fn drain(outbox: &mut Outbox) -> Vec<String> {
             Work::Control(frame) => format!("control {}", frame.len()),
             Work::Credit(Credit { bytes, lane: 0 }) => format!("credit {bytes}"),
             Work::Credit(Credit { bytes, lane }) => format!("credit {bytes}, lane {lane}"),
-            Work::Piece(Piece { header, values }) => {
+            Work::Piece(Piece { header, values, .. }) => {
                 format!("{}@{}+{}", header.step, header.offset, values.len())
             }
         })

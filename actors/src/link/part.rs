@@ -52,6 +52,11 @@ impl Part {
         self.range.len()
     }
 
+    /// Copies values of the part, counted from its start, to `target`.
+    pub(crate) fn copy_to(&self, range: Range<usize>, target: &mut [f32]) {
+        target.copy_from_slice(&self.whole.read()[self.range.clone()][range]);
+    }
+
     /// Writes to values of the part, counted from its start.
     pub fn write<R>(&self, range: Range<usize>, act: impl FnOnce(&mut [f32]) -> R) -> R {
         let JointBuffer(whole) = &self.whole;

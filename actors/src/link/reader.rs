@@ -110,8 +110,8 @@ impl Reader {
             return self.lane_piece(prelude, header, values).await;
         }
         match header.encoding {
-            Encoding::SparseRows => {
-                return self.sparse_piece(prelude, header, values, scratch).await;
+            Encoding::SparseRows | Encoding::ChangedRows => {
+                return self.piece_in_runs(prelude, header, values, scratch).await;
             }
             Encoding::F32 | Encoding::Bf16 | Encoding::Int8 | Encoding::TopK => {}
         }
@@ -172,8 +172,8 @@ impl Reader {
         self.piece_is_here(values).await
     }
 
-    /// A piece of `values` values as runs; whoever takes the tensor does not see that it was sparse.
-    async fn sparse_piece(
+    /// A piece of `values` values as runs; whoever takes the tensor does not see that they were.
+    async fn piece_in_runs(
         &mut self,
         prelude: &Prelude,
         header: DataHeader,
@@ -186,15 +186,21 @@ impl Reader {
             Checksum::On => frame::crc(runs),
             Checksum::Off => 0,
         })?;
+        let changes = header.encoding == Encoding::ChangedRows;
         let header = DataHeader {
             encoding: Encoding::F32,
             ..header
         };
         let superseded = self.assembly.begin(header, values)?;
         self.shared.consumed(superseded);
-        let decoded = self
-            .assembly
-            .fill(values, |piece| frame::decode_sparse(runs, piece));
+        let decoded = match changes {
+            true => self
+                .assembly
+                .change(values, |piece| frame::decode_changed(runs, piece))?,
+            false => self
+                .assembly
+                .fill(values, |piece| frame::decode_sparse(runs, piece)),
+        };
         decoded.transpose()?;
         self.piece_is_here(values).await
     }

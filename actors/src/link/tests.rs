@@ -92,6 +92,7 @@ fn tensor(step: u64, values: Vec<f32>) -> OutTensor {
     OutTensor {
         header: header(step, 0),
         values: SharedValues::new(Arc::new(values)),
+        before: None,
     }
 }
 

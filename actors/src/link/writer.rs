@@ -63,20 +63,18 @@ async fn write_one(
             write_both(sink, &frame, &[]).await?;
             shared.count_out(frame.len());
         }
-        // Sums for a slice may be those of a table of which a few rows were touched.
-        Work::Piece(piece)
-            if piece.header.kind == Kind::Gradient && frame::encode_sparse(&piece.values, runs) =>
-        {
-            let header = DataHeader {
-                encoding: Encoding::SparseRows,
-                ..piece.header
-            };
-            frame::data_head(&header, runs, shared.checksum, head)?;
-            write_both(sink, head, runs).await?;
-            shared.count_out(head.len() + runs.len());
-            shared.count_saved(size_of_val(&*piece.values) - runs.len());
-        }
         Work::Piece(piece) => {
+            if let Some(encoding) = in_runs(&piece, runs) {
+                let header = DataHeader {
+                    encoding,
+                    ..piece.header
+                };
+                frame::data_head(&header, runs, shared.checksum, head)?;
+                write_both(sink, head, runs).await?;
+                shared.count_out(head.len() + runs.len());
+                shared.count_saved(size_of_val(&*piece.values) - runs.len());
+                return Ok(());
+            }
             // A lane never makes this task wait. Piece by piece in turn, all peers have a version at
             // nearly the same time; else the first would compute while the others wait for theirs.
             tokio::task::yield_now().await;
@@ -86,11 +84,28 @@ async fn write_one(
     Ok(())
 }
 
+/// The runs of a piece and what they mean, where that is shorter: of a table, whose rows a step mostly
+/// leaves alone, both the gradient and the weights.
+fn in_runs(piece: &Piece, runs: &mut Vec<u8>) -> Option<Encoding> {
+    let (values, encoding) = (&piece.values, Encoding::ChangedRows);
+    let shorter = match (piece.header.kind, &piece.before) {
+        (_, Some(before)) => frame::encode_changed(values, before, runs).then_some(encoding),
+        (Kind::Gradient, None) => {
+            frame::encode_sparse(values, runs).then_some(Encoding::SparseRows)
+        }
+        (
+            Kind::Weights | Kind::Delta | Kind::SlotState | Kind::Vote | Kind::Root | Kind::State,
+            None,
+        ) => None,
+    };
+    shorter
+}
+
 /// Writes a whole piece, to the lane where that has room.
 async fn write_piece(
     sink: &mut Sink,
     shared: &Shared,
-    Piece { header, values }: &Piece,
+    Piece { header, values, .. }: &Piece,
     head: &mut Vec<u8>,
     lane: Option<&mut Outgoing>,
 ) -> Result<(), LinkError> {

@@ -106,7 +106,12 @@ impl ShardActor {
             match effect {
                 Effect::Free(tensor) => drop(self.tensors.remove(&tensor)),
                 Effect::Say(link, says) => self.say(link, &says),
-                Effect::SendWeights(link, step, purpose) => self.send_weights(link, step, purpose),
+                Effect::SendWeights {
+                    link,
+                    step,
+                    purpose,
+                    based_on,
+                } => self.send_weights(link, (step, purpose), based_on),
                 Effect::Combine {
                     step,
                     nodes,
@@ -169,7 +174,7 @@ impl ShardActor {
         }
     }
 
-    fn send_weights(&self, link: LinkId, step: Step, purpose: Use) {
+    fn send_weights(&self, link: LinkId, (step, purpose): (Step, Use), based_on: Option<Step>) {
         let pinned = self.pinned.as_ref().filter(|(version, _)| *version == step);
         let weights = self
             .versions
@@ -183,13 +188,18 @@ impl ShardActor {
             Use::Train => Stream(0),
             Use::Evaluate => Stream(1),
         };
-        let header = self.weights_header(step);
-        if let Err(error) = sender.send_newest(stream, OutTensor { header, values }) {
+        let before = based_on.and_then(|version| self.versions.get(&version));
+        let tensor = OutTensor {
+            header: self.weights_header(step, before.and(based_on)),
+            values,
+            before: before.cloned(),
+        };
+        if let Err(error) = sender.send_newest(stream, tensor) {
             tracing::debug!(link = link.0, %error, "weights were not sent");
         }
     }
 
-    fn weights_header(&self, step: Step) -> DataHeader {
+    fn weights_header(&self, step: Step, based_on: Option<Step>) -> DataHeader {
         let Origin {
             slice,
             timeline,
@@ -205,7 +215,7 @@ impl ShardActor {
             incarnation: Incarnation::default(),
             sequence: 0,
             step,
-            based_on: None,
+            based_on,
             node: None,
             blocks: self.setting.rules.slices.range(slice),
             offset: 0,

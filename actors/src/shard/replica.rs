@@ -90,7 +90,11 @@ impl ShardActor {
 
     fn queue_root(&self, step: Step, values: SharedValues) {
         let header = self.belongs(step).header(Kind::Root, 0);
-        self.mirror.queue(OutTensor { header, values });
+        self.mirror.queue(OutTensor {
+            header,
+            values,
+            before: None,
+        });
     }
 
     pub(super) fn send_copy(&mut self, view: View, step: Step, votes: Vec<Vote>) {

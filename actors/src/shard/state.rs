@@ -78,6 +78,7 @@ impl Belongs {
             .map(|(index, values)| OutTensor {
                 header: self.header(Kind::State, index),
                 values,
+                before: None,
             })
             .collect()
     }

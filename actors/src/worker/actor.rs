@@ -278,6 +278,7 @@ impl WorkerActor {
                 loss_sum: computed.loss_sum,
             },
             values: self.sums.get(computed.tensor).part(values),
+            before: None,
         };
         let dialled = self.slices.get(&view.slice);
         if let Some((_, pushes)) = dialled.and_then(|dialled| dialled.out.as_ref())

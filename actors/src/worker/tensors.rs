@@ -89,7 +89,7 @@ impl Arrivals {
 
     /// Where weights of a slice go that a link brings: `values` of the whole. Only what was asked
     /// for is taken, and only the first link that brings it writes to the whole, since the whole
-    /// may be in use when another does.
+    /// may be in use when another does. Changes need the version that they are based on.
     pub(super) fn place(
         &self,
         slice: SliceId,
@@ -101,11 +101,23 @@ impl Arrivals {
             return Wanted::Discard;
         }
         let version = (header.timeline, header.map, header.step);
+        let part = |landing: &Landing| landing.whole.0.part(values.clone());
+        let before = match header.based_on {
+            None => None,
+            Some(step) => {
+                let held = state.wholes.get(&(header.timeline, header.map, step));
+                // Of a branch that was left, or the machine would not have said that it holds it.
+                let Some(held) = held.filter(|held| held.here.contains(&slice)) else {
+                    return Wanted::Discard;
+                };
+                Some(part(held))
+            }
+        };
         let landing = state.landing(version, || self.pool.take(self.length));
         if landing.told.insert(slice) {
-            Wanted::Place(landing.whole.0.part(values.clone()))
+            Wanted::Place(part(landing), before)
         } else {
-            Wanted::Take
+            Wanted::Take(before)
         }
     }
 
@@ -187,3 +199,7 @@ impl Whole {
         self.0.read()
     }
 }
+
+#[cfg(test)]
+#[path = "tensors_test.rs"]
+mod tests;

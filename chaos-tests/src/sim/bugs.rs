@@ -64,6 +64,7 @@ impl Sim<'_> {
             step,
             purpose,
             values,
+            based_on: None,
         };
         self.send(link, End::Dialler, packet);
         true

@@ -81,6 +81,8 @@ pub(super) enum Packet {
         step: Step,
         purpose: Use,
         values: Arc<Vec<f32>>,
+        /// What they are sent as the changes of.
+        based_on: Option<Arc<Vec<f32>>>,
     },
     /// To or from a shard process.
     Parcel(Parcel),

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use resilin_core::layout::SliceMap;
 use resilin_core::machine::Rules;
 use resilin_core::machine::worker::Worker;
-use resilin_core::message::Use;
+use resilin_core::message::{Use, WorkerAsks};
 use resilin_core::time::Time;
-use resilin_core::{Incarnation, LinkId, SliceId, Step, Tensor};
+use resilin_core::{Incarnation, LinkId, SliceId, Step, Tensor, Timeline};
 use resilin_learn::kernel::{Evaluator, hex};
 use resilin_learn::task::Task;
 
@@ -47,6 +47,9 @@ pub(super) struct Host {
     pub(super) slices: SliceMap,
     pub(super) evaluator: Evaluator,
     pub(super) weights: BTreeMap<(Use, Step), Parts>,
+    /// Of which branch each slice was asked for the next version, last of all to be trained on, and
+    /// that version, while the one before is held for it.
+    pub(super) asked: BTreeMap<SliceId, (Timeline, Step)>,
     /// Weights of steps that are audited.
     pub(super) retained: BTreeMap<Step, Arc<Vec<f32>>>,
     pub(super) tensors: BTreeMap<Tensor, Arc<Vec<f32>>>,
@@ -76,6 +79,7 @@ impl Host {
             machine: Worker::new(rules, hex(&task.data_digest())),
             evaluator: Evaluator::new(Arc::clone(task)),
             weights: BTreeMap::new(),
+            asked: BTreeMap::new(),
             retained: BTreeMap::new(),
             tensors: BTreeMap::new(),
             next_tensor: 0,
@@ -116,6 +120,62 @@ impl Host {
     pub(super) fn links(&self) -> Vec<LinkId> {
         let data = self.data.values().copied().flatten();
         self.control.into_iter().chain(data).collect()
+    }
+
+    /// A slice is asked for weights.
+    pub(super) fn asks(&mut self, slice: SliceId, asks: WorkerAsks) {
+        let WorkerAsks::Pull {
+            timeline,
+            step,
+            purpose,
+            holds,
+            ..
+        } = asks;
+        match (purpose, holds) {
+            (Use::Train, Some(_)) => drop(self.asked.insert(slice, (timeline, step))),
+            (Use::Train, None) => drop(self.asked.remove(&slice)),
+            (Use::Evaluate, _) => {}
+        }
+    }
+
+    /// Versions below this one are not needed any more.
+    pub(super) fn forget(&mut self, purpose: Use, below: Step) {
+        let weights = &mut self.weights;
+        weights.retain(|(of, step), _| *of != purpose || *step >= below);
+        match purpose {
+            Use::Train => self.asked.retain(|_, (_, step)| *step >= below),
+            Use::Evaluate => {}
+        }
+    }
+
+    /// Whether changes since `before`, the version before a slice's `version`, are of use.
+    ///
+    /// # Panics
+    /// If they are, and the version before is not here as it was.
+    pub(super) fn can_change(
+        &self,
+        slice: SliceId,
+        version: (Timeline, Step),
+        before: &[f32],
+    ) -> bool {
+        let (_, Step(step)) = version;
+        let here = self.weights.get(&(Use::Train, Step(step)));
+        let again = here.is_some_and(|parts| parts.contains_key(&slice));
+        if again || self.asked.get(&slice) != Some(&version) {
+            return false;
+        }
+        let held = self.weights.get(&(Use::Train, Step(step - 1)));
+        let held = held.and_then(|parts| parts.get(&slice));
+        let held = held.unwrap_or_else(|| {
+            panic!("changes to step {step} of {slice} come to who has none of the step before")
+        });
+        assert!(
+            held.iter()
+                .map(|v| v.to_bits())
+                .eq(before.iter().map(|v| v.to_bits())),
+            "changes to step {step} of {slice} are of another version than is held"
+        );
+        true
     }
 
     pub(super) fn received(

@@ -315,10 +315,16 @@ impl Sim<'_> {
                     step,
                     purpose,
                     values,
+                    based_on,
                 },
                 Role::Data(slice),
             ) => {
                 let host = self.hosts.get_mut(&id).expect("just seen");
+                if let Some(before) = based_on
+                    && !host.can_change(slice, (timeline, step), &before)
+                {
+                    return Ok(());
+                }
                 host.received(purpose, step, slice, values);
                 worker::Event::Weights {
                     slice,

@@ -159,14 +159,21 @@ impl Sim<'_> {
                 self.bug_in_coverage(&mut says);
                 self.send(link, End::Dialler, Packet::Heard(says));
             }
-            Effect::SendWeights(link, step, purpose) => {
+            Effect::SendWeights {
+                link,
+                step,
+                purpose,
+                based_on,
+            } => {
                 let values = host.weights(step);
+                let based_on = based_on.map(|version| host.weights(version));
                 let timeline = self.timeline();
                 let packet = Packet::Weights {
                     timeline,
                     step,
                     purpose,
                     values,
+                    based_on,
                 };
                 self.send(link, End::Dialler, packet);
             }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use resilin_core::machine::shard::Push;
 use resilin_core::machine::worker::{Computed, Effect, Event};
-use resilin_core::message::{TaskScore, Use, WorkerAsks};
+use resilin_core::message::{TaskScore, Use};
 use resilin_core::time::{Span, Time};
 use resilin_core::tree::Node;
 use resilin_core::{LinkId, PartitionId, SliceId, Step, Tensor, Timeline};
@@ -244,6 +244,7 @@ impl Sim<'_> {
             Effect::Layout(slices) => {
                 host.slices = slices;
                 host.weights.clear();
+                host.asked.clear();
             }
             Effect::Dial(view) => {
                 host.servers
@@ -257,7 +258,7 @@ impl Sim<'_> {
                 }
             }
             Effect::Ask(slice, asks) => {
-                let WorkerAsks::Pull { .. } = asks;
+                host.asks(slice, asks);
                 if let Some(Some(link)) = host.data.get(&slice).copied() {
                     self.send(link, End::Listener, Packet::Asked(asks));
                 }
@@ -333,9 +334,7 @@ impl Sim<'_> {
                     self.queue.push(at, Happening::Chore(id, chore));
                 }
             }
-            Effect::Forget(purpose, below) => host
-                .weights
-                .retain(|(of, step), _| *of != purpose || *step >= below),
+            Effect::Forget(purpose, below) => host.forget(purpose, below),
             Effect::Free(tensor) => {
                 let freed = host.tensors.remove(&tensor);
                 assert!(freed.is_some(), "{tensor} is freed once");

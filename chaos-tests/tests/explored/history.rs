@@ -160,6 +160,7 @@ impl Recorder {
                     view: View::first(1),
                     step,
                     purpose: Use::Train,
+                    holds: None,
                 };
                 Event::Asked(link, pull)
             }
@@ -196,7 +197,7 @@ impl Recorder {
                 self.answer(link.0, Answer::Pushed(verdict));
             }
             Effect::Say(link, ShardSays::Gone { .. }) => self.answer(link.0, Answer::Gone),
-            Effect::SendWeights(link, step, _) => self.answer(link.0, Answer::Weights(step)),
+            Effect::SendWeights { link, step, .. } => self.answer(link.0, Answer::Weights(step)),
             Effect::Combine { step, .. } => {
                 let call = Call::Apply(step);
                 self.history.on_invoke(MAKER, call).expect("one at a time");

@@ -40,6 +40,8 @@ pub enum Encoding {
     TopK,
     /// Runs of values of a piece that is mostly zero, such as the rows of a table that a step touched.
     SparseRows,
+    /// Runs of values of a piece of which the rest is as in the version that it is based on.
+    ChangedRows,
 }
 
 /// Header of one piece of a tensor; all pieces of a tensor differ only in `offset`.
@@ -84,12 +86,16 @@ pub struct DataHeader {
 
 impl DataHeader {
     /// Checks the header against the length of its payload in bytes and returns the number of
-    /// values in the piece. f32 and sparse rows are defined so far.
+    /// values in the piece. f32 and rows are defined so far.
     pub fn check(&self, payload: usize) -> Result<usize, FrameError> {
         let fault = |text: String| Err(FrameError::Data(text));
         match self.encoding {
             Encoding::F32 => {}
-            Encoding::SparseRows => return self.check_sparse(payload),
+            Encoding::SparseRows => return self.check_runs(payload),
+            Encoding::ChangedRows if self.based_on.is_none() => {
+                return fault("changes since no version".into());
+            }
+            Encoding::ChangedRows => return self.check_runs(payload),
             Encoding::Bf16 | Encoding::Int8 | Encoding::TopK => {
                 return fault(format!("encoding {:?} is not supported", self.encoding));
             }
@@ -110,13 +116,13 @@ impl DataHeader {
         }
     }
 
-    /// A sparse piece has as many values as any other in its place, and fewer bytes.
-    fn check_sparse(&self, payload: usize) -> Result<usize, FrameError> {
+    /// A piece in runs has as many values as any other in its place, and fewer bytes.
+    fn check_runs(&self, payload: usize) -> Result<usize, FrameError> {
         let left = self.total.saturating_sub(self.offset);
         let values = left.min(PIECE_VALUES as u64) as usize;
         if values == 0 || payload > values * 4 {
             return Err(FrameError::Data(format!(
-                "{payload} bytes for the {values} values of a sparse piece"
+                "{payload} bytes for the {values} values of a piece in runs"
             )));
         }
         Ok(values)

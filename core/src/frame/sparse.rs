@@ -1,9 +1,12 @@
-//! A piece that is mostly zero in fewer bytes: the gradient of a table of which a step touches a few
-//! rows.
+//! A piece of which few values matter, in fewer bytes: the gradient of a table of which a step touches
+//! a few rows, and the table itself, of which the step changes those rows.
 //!
 //! The payload is a sequence of runs: first value u32 | length u32 | values, little-endian. What lies
-//! between is +0.0, so the values that come out are those that went in, bit for bit; -0.0 is a value
-//! like any other. Sums are made of what came out and know nothing of it.
+//! between is +0.0 in a sparse piece, and as it was before in a piece of changes. So the values that
+//! come out are those that went in, bit for bit; -0.0 is a value like any other. Sums and models are
+//! made of what came out and know nothing of it.
+
+use std::ops::Range;
 
 use super::{FrameError, MAX_PIECE_BYTES};
 
@@ -15,32 +18,43 @@ const VALUE: usize = size_of::<f32>();
 /// Bytes before the values of a run.
 const RUN: usize = 8;
 
-/// Zeros that end a run: fewer cost no more inside of it.
+/// Values left out that end a run: fewer cost no more inside of it.
 const GAP: usize = RUN / VALUE;
 
 /// Values that are looked at before all are.
 const SAMPLES: usize = 64;
 
-/// Writes the runs of `values` to `out` (cleared first), if they take at most half the bytes; else
-/// the contents of `out` are unspecified.
+/// Writes the runs of `values` that are not zero to `out` (cleared first), if they take at most half
+/// the bytes; else the contents of `out` are unspecified.
 #[must_use]
 pub fn encode_sparse(values: &[f32], out: &mut Vec<u8>) -> bool {
+    encode(values, |value| values[value].to_bits() == 0, out)
+}
+
+/// The same of the `values` that are not those of `before`, which is as long.
+#[must_use]
+pub fn encode_changed(values: &[f32], before: &[f32], out: &mut Vec<u8>) -> bool {
+    assert_eq!(values.len(), before.len(), "two versions of a piece");
+    let same = |value: usize| values[value].to_bits() == before[value].to_bits();
+    encode(values, same, out)
+}
+
+fn encode(values: &[f32], left_out: impl Fn(usize) -> bool, out: &mut Vec<u8>) -> bool {
     out.clear();
     let step = (values.len() / SAMPLES).max(1);
-    let sample = values.iter().step_by(step);
-    let (looked, zeros) = sample.fold((0, 0), |(looked, zeros), value| {
-        (looked + 1, zeros + usize::from(value.to_bits() == 0))
+    let sample = (0..values.len()).step_by(step);
+    let (looked, few) = sample.fold((0, 0), |(looked, few), value| {
+        (looked + 1, few + usize::from(left_out(value)))
     });
     // A dense layer behind units and pixels that are off has every other zero as well, and none to
     // spare: it is not looked through.
-    if zeros * 4 < looked * 3 || values.is_empty() {
+    if few * 4 < looked * 3 || values.is_empty() {
         return false;
     }
     let most = size_of_val(values) / 2;
     let mut rest = 0;
-    while let Some(skipped) = values[rest..].iter().position(|v| v.to_bits() != 0) {
-        let start = rest + skipped;
-        let end = end_of_run(values, start);
+    while let Some(start) = (rest..values.len()).find(|value| !left_out(*value)) {
+        let end = end_of_run(start..values.len(), &left_out);
         if out.len() + RUN + (end - start) * VALUE > most {
             return false;
         }
@@ -55,27 +69,35 @@ pub fn encode_sparse(values: &[f32], out: &mut Vec<u8>) -> bool {
     true
 }
 
-/// The end of the run that begins at `start`: behind its last value that is not followed by fewer
-/// zeros than end it.
-fn end_of_run(values: &[f32], start: usize) -> usize {
-    let mut end = start;
-    for (place, value) in values.iter().enumerate().skip(start) {
-        if value.to_bits() != 0 {
-            end = place + 1;
-        } else if place + 1 - end >= GAP {
+/// The end of the run that begins with `values`: behind its last value that is not followed by as
+/// many left out as end it.
+fn end_of_run(values: Range<usize>, left_out: impl Fn(usize) -> bool) -> usize {
+    let mut end = values.start;
+    for value in values {
+        if !left_out(value) {
+            end = value + 1;
+        } else if value + 1 - end >= GAP {
             break;
         }
     }
     end
 }
 
-/// Writes all values of a piece from its runs.
+/// Writes all values of a sparse piece from its runs.
 ///
 /// # Errors
 /// Runs that are cut off, overlap, come in another order or end beyond the piece.
 pub fn decode_sparse(payload: &[u8], values: &mut [f32]) -> Result<(), FrameError> {
-    let fault = |text: &str| FrameError::Data(format!("a run of a sparse piece {text}"));
     values.fill(0.0);
+    decode_changed(payload, values)
+}
+
+/// Writes the runs over `values`, which are those that the changes were made to.
+///
+/// # Errors
+/// As [`decode_sparse`]; the values before the fault are written then.
+pub fn decode_changed(payload: &[u8], values: &mut [f32]) -> Result<(), FrameError> {
+    let fault = |text: &str| FrameError::Data(format!("a run of a piece {text}"));
     let (mut rest, mut free) = (payload, 0);
     while !rest.is_empty() {
         let (head, after) = rest
@@ -137,6 +159,25 @@ mod tests {
             .map(|n| if n % 3 == 0 { 1.0 } else { 0.0 })
             .collect();
         assert_eq!(there_and_back(&scattered), None, "runs of one are no gain");
+    }
+
+    #[test]
+    fn changes_make_one_version_of_the_other_to_the_bit() {
+        let before: Vec<f32> = (0..300).map(|n| 1.0 / n as f32).collect();
+        let mut after = before.clone();
+        for (place, value) in [(0, 0.0), (41, f32::NAN), (43, -0.0), (299, 7.0)] {
+            after[place] = value;
+        }
+        let mut bytes = vec![7];
+        assert!(encode_changed(&after, &before, &mut bytes));
+        assert_eq!(bytes.len(), 3 * RUN + 5 * VALUE, "41..44 is one run");
+        let mut made = before.clone();
+        decode_changed(&bytes, &mut made).expect("its own runs");
+        assert_eq!(bits(&made), bits(&after));
+        assert!(encode_changed(&after, &after, &mut bytes));
+        assert!(bytes.is_empty(), "nothing changed, NaN included");
+        let other: Vec<f32> = before.iter().map(|value| value + 1.0).collect();
+        assert!(!encode_changed(&other, &before, &mut bytes), "all changed");
     }
 
     #[test]

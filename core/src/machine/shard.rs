@@ -136,7 +136,8 @@ pub struct Shard {
     /// The newest version that is scored, or never will be.
     scored: Option<Step>,
     links: BTreeSet<LinkId>,
-    pulls: BTreeSet<(Step, LinkId, Use)>,
+    /// What workers wait for, with the version that each holds meanwhile.
+    pulls: BTreeMap<(Step, LinkId, Use), Option<Step>>,
     records: BTreeMap<Step, StepRecord>,
     repeating: Option<repeat::Repeating>,
     retry_at: Option<Time>,
@@ -182,7 +183,7 @@ impl Shard {
             pinned: None,
             scored: None,
             links: BTreeSet::new(),
-            pulls: BTreeSet::new(),
+            pulls: BTreeMap::new(),
             records: BTreeMap::new(),
             repeating: None,
             retry_at: None,
@@ -200,7 +201,7 @@ impl Shard {
             Event::LinkUp(link) => self.link_up(link, effects),
             Event::LinkDown(link) => {
                 self.links.remove(&link);
-                self.pulls.retain(|(_, l, _)| *l != link);
+                self.pulls.retain(|(_, l, _), _| *l != link);
             }
             Event::Asked(
                 link,
@@ -210,10 +211,11 @@ impl Shard {
                     view,
                     step,
                     purpose,
+                    holds,
                 },
             ) => {
                 if self.is_current(timeline, map, view) && self.links.contains(&link) {
-                    self.pull(link, step, purpose, effects);
+                    self.pull(link, (step, purpose), holds, effects);
                 }
             }
             Event::Pushed(link, push) => self.push(link, push, effects),
@@ -324,15 +326,11 @@ impl Shard {
         }
         self.pin(effects);
         self.progress(effects);
-        let due: Vec<_> = self
+        let later = self
             .pulls
-            .iter()
-            .copied()
-            .filter(|(s, ..)| *s <= self.step)
-            .collect();
-        for (step, link, purpose) in due {
-            self.pulls.remove(&(step, link, purpose));
-            self.pull(link, step, purpose, effects);
+            .split_off(&(self.step.next(), LinkId(0), Use::Train));
+        for ((step, link, purpose), holds) in std::mem::replace(&mut self.pulls, later) {
+            self.pull(link, (step, purpose), holds, effects);
         }
     }
 

@@ -254,7 +254,7 @@ impl World {
                     self.send(Happening::Gone(link.0 as usize - 1, step, at));
                 }
             }
-            Effect::SendWeights(link, step, _) => {
+            Effect::SendWeights { link, step, .. } => {
                 let weights = replica.weights(step);
                 self.send(Happening::Weights(
                     link.0 as usize - 1,
@@ -399,6 +399,7 @@ impl World {
                     view: number_of_view,
                     step,
                     purpose: Use::Train,
+                    holds: None,
                 };
                 self.send(Happening::Shard(to, Event::Asked(link, pull)));
             }

@@ -49,6 +49,7 @@ async fn every_bit_arrives_in_one_piece_and_in_many() {
                     OutTensor {
                         header: expected,
                         values: buffer.share(),
+                        before: None,
                     },
                 )
                 .unwrap();
@@ -122,6 +123,7 @@ async fn a_peer_that_does_not_read_bounds_the_sender_and_stops_nobody_else() {
     let tensor = || OutTensor {
         header: header(1, 0),
         values: values.clone(),
+        before: None,
     };
     let mut accepted = 0;
     while stuck.sender().try_send(&tensor()) != Err(SendError::Full) {
@@ -186,7 +188,7 @@ async fn covered_pushes_are_read_without_a_buffer() {
     let receiver = LinkOptions {
         want: Box::new(|header| match header.step {
             Step(1) => Wanted::Discard,
-            Step(_) => Wanted::Take,
+            Step(_) => Wanted::Take(None),
         }),
         ..LinkOptions::data(64 << 20, pool.clone())
     };
@@ -250,6 +252,54 @@ async fn touched_rows_of_a_gradient_arrive_as_the_whole_in_fewer_bytes() {
         assert!(out.bytes_saved > whole - 300, "{out:?}");
         assert!((whole..whole + 3000).contains(&out.bytes_out), "{out:?}");
     }
+}
+
+#[tokio::test]
+async fn a_version_arrives_as_the_changes_since_the_one_before() {
+    let length = 5 * MIB / 8 + 3;
+    let before = awkward(length);
+    let held = JointBuffer::new(BufferPool::new(0).take(length));
+    let place = held.part(0..length);
+    place.write(0..length, |values| values.copy_from_slice(&before));
+    let side = || LinkOptions {
+        want: {
+            let held = held.clone();
+            Box::new(move |_| Wanted::Take(Some(held.part(0..length))))
+        },
+        ..options()
+    };
+    let (there, mut here) = pair(options(), side()).await;
+    let mut after = before.clone();
+    // Over the border of two pieces too.
+    for start in [0, MIB / 4 - 5, length - 10] {
+        after[start..start + 10].fill(-0.0);
+    }
+    let mut next = tensor(2, after.clone());
+    next.header.kind = Kind::Weights;
+    next.header.based_on = Some(Step(1));
+    next.before = Some(SharedValues::new(Arc::new(before)));
+    there.sender().try_send(&next).unwrap();
+    assert_eq!(bits(&next_tensor(&mut here).await.1), bits(&after));
+    // What has changed everywhere comes whole.
+    let other: Vec<f32> = after.iter().map(|value| value + 1.0).collect();
+    next.values = SharedValues::new(Arc::new(other.clone()));
+    there.sender().try_send(&next).unwrap();
+    assert_eq!(bits(&next_tensor(&mut here).await.1), bits(&other));
+    let out = there.sender().counters();
+    let whole = 4 * length as u64;
+    assert!(out.bytes_saved > whole - 300, "{out:?}");
+    assert!((whole..whole + 3000).contains(&out.bytes_out), "{out:?}");
+}
+
+#[tokio::test]
+async fn changes_to_what_is_not_here_end_the_link() {
+    let (there, mut here) = pair(options(), options()).await;
+    let mut next = tensor(2, vec![1.0; 100]);
+    next.header.based_on = Some(Step(1));
+    next.before = Some(next.values.clone());
+    there.sender().try_send(&next).unwrap();
+    let cause = next_end(&mut here).await.to_string();
+    assert!(cause.contains("changes to what is not here"), "{cause}");
 }
 
 #[tokio::test]

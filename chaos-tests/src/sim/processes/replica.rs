@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use resilin_core::machine::shard::{Assigned, Event, Origin, Shard};
-use resilin_core::message::{Branch, ReplicaSays, Use};
+use resilin_core::message::{Branch, ReplicaSays};
 use resilin_core::time::Time;
 use resilin_core::tree::Node;
 use resilin_core::{LinkId, SliceId, Step, Tensor, View};
@@ -333,21 +333,5 @@ impl Sim<'_> {
             state,
         };
         self.work_out(id, slice, copy);
-    }
-
-    pub(super) fn send_version(
-        &mut self,
-        id: u32,
-        slice: SliceId,
-        (link, step, purpose): (LinkId, Step, Use),
-    ) {
-        let replica = self.replica_at(id, slice);
-        let packet = Packet::Weights {
-            timeline: replica.branch.timeline,
-            step,
-            purpose,
-            values: replica.weights(step),
-        };
-        self.send(link, End::Dialler, packet);
     }
 }

@@ -24,8 +24,20 @@ impl Sim<'_> {
                 assert!(freed.is_some(), "{tensor} is freed once");
             }
             Effect::Say(link, says) => self.send(link, End::Dialler, Packet::Heard(says)),
-            Effect::SendWeights(link, step, purpose) => {
-                self.send_version(id, slice, (link, step, purpose));
+            Effect::SendWeights {
+                link,
+                step,
+                purpose,
+                based_on,
+            } => {
+                let packet = Packet::Weights {
+                    timeline: replica.branch.timeline,
+                    step,
+                    purpose,
+                    values: replica.weights(step),
+                    based_on: based_on.map(|version| replica.weights(version)),
+                };
+                self.send(link, End::Dialler, packet);
             }
             Effect::Combine {
                 step,

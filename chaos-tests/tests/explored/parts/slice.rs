@@ -142,7 +142,12 @@ impl Slice {
                     out.send(Place::Worker(*worker), Message::Heard(says));
                 }
             }
-            Effect::SendWeights(link, step, purpose) => {
+            Effect::SendWeights {
+                link,
+                step,
+                purpose,
+                ..
+            } => {
                 if let Some(worker) = self.links.get(&link) {
                     let message = Message::Sent(timeline(), step, purpose, self.versions[&step]);
                     out.send(Place::Worker(*worker), message);

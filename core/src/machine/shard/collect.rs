@@ -33,18 +33,26 @@ impl Shard {
     pub(super) fn pull(
         &mut self,
         link: LinkId,
-        step: Step,
-        purpose: Use,
+        (step, purpose): (Step, Use),
+        holds: Option<Step>,
         effects: &mut Vec<Effect>,
     ) {
-        self.pulls.retain(|(_, l, p)| (*l, *p) != (link, purpose));
+        self.pulls
+            .retain(|(_, l, p), _| (*l, *p) != (link, purpose));
         if !self.is_primary() {
             // Whoever asks may know of a view that this replica was not told yet.
-            self.pulls.insert((step, link, purpose));
+            self.pulls.insert((step, link, purpose), holds);
         } else if self.retained(step, purpose) {
-            effects.push(Effect::SendWeights(link, step, purpose));
+            let based_on =
+                holds.filter(|before| before.next() == step && self.retained(*before, Use::Train));
+            effects.push(Effect::SendWeights {
+                link,
+                step,
+                purpose,
+                based_on,
+            });
         } else if step > self.step {
-            self.pulls.insert((step, link, purpose));
+            self.pulls.insert((step, link, purpose), holds);
         } else {
             let (timeline, at) = (self.origin.timeline, self.step);
             effects.push(Effect::Say(

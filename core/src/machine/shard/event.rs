@@ -138,7 +138,16 @@ pub enum Effect {
     /// Tell a worker.
     Say(LinkId, ShardSays),
     /// Stream a version's weights to a worker; a newer one for the same use supersedes it.
-    SendWeights(LinkId, Step, Use),
+    SendWeights {
+        /// Where to.
+        link: LinkId,
+        /// The version.
+        step: Step,
+        /// What for.
+        purpose: Use,
+        /// The version before, if it is kept here and there: what changed since is enough.
+        based_on: Option<Step>,
+    },
     /// Sum the nodes in tree order; answered by `Combined`.
     Combine {
         /// The step.

@@ -4,7 +4,7 @@
 use super::lead_test::{
     alone, applied, apply, committed, lacks, long, pledge, record, tell, view, vote,
 };
-use super::tests::{Bench, LINK, contribution};
+use super::tests::{Bench, LINK, contribution, sent};
 use super::*;
 use crate::message::{ReplicaSays, ShardOrder, ShardReport, ShardSays, Verdict};
 
@@ -271,7 +271,7 @@ fn promoted_after_the_record_it_makes_the_version_first() {
     assert_eq!(bench.event(promotion()), vec![], "a version is being made");
     let effects = bench.event(applied(0));
     assert_eq!(committed(&effects), vec![Step(0)]);
-    assert!(effects.contains(&Effect::SendWeights(LINK, Step(1), Use::Train)));
+    assert!(effects.contains(&sent(1, Use::Train, None)));
     // Its vote for the step is still answered, as others may lack it.
     let asked = Event::Slice(SliceSays::AskVote {
         from: SliceId(1),

@@ -2,7 +2,7 @@
 //! `tests/replicas`.
 
 use super::mirror::BEHIND;
-use super::tests::{Bench, LINK, incarnation, rules};
+use super::tests::{Bench, incarnation, rules, sent};
 use super::*;
 use crate::message::{Contributor, ReplicaSays, ShardOrder, ShardReport, ShardSays, Verdict};
 use crate::vote::Action;
@@ -184,7 +184,7 @@ fn a_version_is_seen_once_the_backup_has_what_it_is_made_of() {
     assert_eq!(bench.pull(1), vec![], "held");
     let effects = bench.event(recorded(view(2), 0));
     assert_eq!(committed(&effects), vec![Step(0)]);
-    assert!(effects.contains(&Effect::SendWeights(LINK, Step(1), Use::Train)));
+    assert!(effects.contains(&sent(1, Use::Train, None)));
     assert_eq!(bench.shard.version(), Step(1));
 }
 

@@ -84,16 +84,17 @@ impl Bench {
     }
 
     pub(super) fn pull(&mut self, step: u64) -> Vec<Effect> {
-        self.pull_for(step, Use::Train)
+        self.pull_for(step, Use::Train, None)
     }
 
-    fn pull_for(&mut self, step: u64, purpose: Use) -> Vec<Effect> {
+    fn pull_for(&mut self, step: u64, purpose: Use, holds: Option<Step>) -> Vec<Effect> {
         let pull = WorkerAsks::Pull {
             timeline: Timeline::first(1),
             map: MapNumber(1),
             view: View::first(1),
             step: Step(step),
             purpose,
+            holds,
         };
         self.event(Event::Asked(LINK, pull))
     }
@@ -367,10 +368,19 @@ fn a_step_needs_every_vote_and_its_record_stays_until_it_is_in_the_ledger() {
     assert_eq!(bench.event(Event::Slice(ask)), vec![kept]);
 }
 
+pub(super) fn sent(step: u64, purpose: Use, based_on: Option<Step>) -> Effect {
+    Effect::SendWeights {
+        link: LINK,
+        step: Step(step),
+        purpose,
+        based_on,
+    }
+}
+
 #[test]
 fn a_pull_is_served_held_or_gone() {
     let mut bench = Bench::new(1);
-    let send = |step| Effect::SendWeights(LINK, Step(step), Use::Train);
+    let send = |step| sent(step, Use::Train, None);
     assert_eq!(bench.pull(0), vec![send(0)]);
     assert_eq!(bench.pull(1), vec![]);
     assert!(
@@ -391,6 +401,23 @@ fn a_pull_is_served_held_or_gone() {
 }
 
 #[test]
+fn changes_are_sent_of_what_both_ends_keep() {
+    let mut bench = Bench::new(1);
+    let pull = |bench: &mut Bench, step, holds| bench.pull_for(step, Use::Train, holds);
+    assert_eq!(pull(&mut bench, 1, Some(Step(0))), vec![]);
+    let next = sent(1, Use::Train, Some(Step(0)));
+    assert!(bench.commit().contains(&next), "a held pull remembers");
+    bench.commit();
+    bench.commit();
+    let newest = sent(3, Use::Train, Some(Step(2)));
+    assert_eq!(pull(&mut bench, 3, Some(Step(2))), vec![newest]);
+    let whole = |step| vec![sent(step, Use::Train, None)];
+    assert_eq!(pull(&mut bench, 3, Some(Step(1))), whole(3), "two before");
+    assert_eq!(pull(&mut bench, 3, Some(Step(3))), whole(3), "not before");
+    assert_eq!(pull(&mut bench, 2, Some(Step(1))), whole(2), "freed here");
+}
+
+#[test]
 fn a_version_kept_for_scoring_is_not_trained_on() {
     let mut bench = Bench::with(Rules {
         evaluate_every: Some(2),
@@ -401,8 +428,8 @@ fn a_version_kept_for_scoring_is_not_trained_on() {
         ..rules(1)
     });
     (0..4).for_each(|_| drop(bench.commit()));
-    let sent = Effect::SendWeights(LINK, Step(2), Use::Evaluate);
-    assert_eq!(bench.pull_for(2, Use::Evaluate), vec![sent]);
+    let kept = sent(2, Use::Evaluate, None);
+    assert_eq!(bench.pull_for(2, Use::Evaluate, None), vec![kept]);
     assert!(matches!(
         bench.pull(2)[..],
         [Effect::Say(LINK, ShardSays::Gone { at: Step(4), .. })]

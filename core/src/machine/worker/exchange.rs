@@ -130,13 +130,8 @@ impl Worker {
     /// The open step's weights, or the next version's once these are here: the shard holds the
     /// request until it exists, so that no round trip lies between two steps.
     fn pull_missing(&self, slice: SliceId, effects: &mut Vec<Effect>) {
-        let here = |step| {
-            self.here
-                .get(&step)
-                .is_some_and(|slices| slices.contains(&slice))
-        };
         for step in [self.step, self.step.next()] {
-            if step <= self.rules.last() && !here(step) {
+            if step <= self.rules.last() && !self.is_here(slice, step) {
                 return self.pull(slice, step, Use::Train, effects);
             }
         }
@@ -154,9 +149,25 @@ impl Worker {
                 view,
                 step,
                 purpose,
+                holds: self.holds_before(slice, step, purpose),
             };
             effects.push(Effect::Ask(slice, pull));
         }
+    }
+
+    /// The version before `step`, if the slice's part of it is here. Training goes from one to the
+    /// next, so it is here until `step` is.
+    fn holds_before(&self, slice: SliceId, step: Step, purpose: Use) -> Option<Step> {
+        let before = step.0.checked_sub(1).map(Step)?;
+        match purpose {
+            Use::Train => self.is_here(slice, before).then_some(before),
+            Use::Evaluate => None,
+        }
+    }
+
+    fn is_here(&self, slice: SliceId, version: Step) -> bool {
+        let here = self.here.get(&version);
+        here.is_some_and(|slices| slices.contains(&slice))
     }
 
     pub(super) fn weights(

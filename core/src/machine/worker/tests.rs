@@ -66,8 +66,18 @@ fn ask(slice: SliceId, step: u64, purpose: Use) -> Effect {
             view,
             step: Step(step),
             purpose,
+            holds: None,
         },
     )
+}
+
+/// The same of what the worker trains on next: it has the version before.
+fn ask_next(slice: SliceId, step: u64) -> Effect {
+    let mut asked = ask(slice, step, Use::Train);
+    if let Effect::Ask(_, WorkerAsks::Pull { holds, .. }) = &mut asked {
+        *holds = Some(Step(step - 1));
+    }
+    asked
 }
 
 fn computed(level: u8, index: u32, tensor: u64) -> Computed {
@@ -201,10 +211,10 @@ impl Bench {
 #[test]
 fn a_step_is_pull_compute_push_and_the_next_pull_is_sent_before_it_is_needed() {
     let mut bench = Bench::new(&[lease(0, 0, None), lease(1, 0, None), lease(3, 0, None)]);
-    assert_eq!(bench.weights(0, 0), vec![ask(SLICES[0], 1, Use::Train)]);
+    assert_eq!(bench.weights(0, 0), vec![ask_next(SLICES[0], 1)]);
     assert_eq!(
         bench.weights(1, 0),
-        vec![ask(SLICES[1], 1, Use::Train), compute(0, &[(1, 0), (0, 3)])]
+        vec![ask_next(SLICES[1], 1), compute(0, &[(1, 0), (0, 3)])]
     );
     let (left, right) = (computed(1, 0, 7), computed(0, 3, 8));
     let pushes = |sum: &Computed| SLICES.map(|slice| push(slice, 0, sum.clone())).to_vec();
@@ -217,8 +227,8 @@ fn a_step_is_pull_compute_push_and_the_next_pull_is_sent_before_it_is_needed() {
             Effect::Free(Tensor(8)),
             Effect::Free(Tensor(7)),
             Effect::Forget(Use::Train, Step(1)),
-            ask(SLICES[0], 2, Use::Train),
-            ask(SLICES[1], 2, Use::Train),
+            ask_next(SLICES[0], 2),
+            ask_next(SLICES[1], 2),
             compute(1, &[(1, 0), (0, 3)])
         ]
     );
@@ -251,7 +261,7 @@ fn a_relinked_slice_gets_what_it_lacks() {
     bench.event(Event::SliceDown(SLICES[1]));
     assert_eq!(
         bench.event(Event::SliceUp(SLICES[1])),
-        vec![ask(SLICES[1], 1, Use::Train)]
+        vec![ask_next(SLICES[1], 1)]
     );
     let covered = [PartitionId(0)].into_iter().collect();
     let coverage = ShardSays::Coverage {
