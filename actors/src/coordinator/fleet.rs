@@ -10,16 +10,19 @@ use resilin_core::machine::fleet::{Effect, Event, Fleet, Role};
 use resilin_core::message::{
     CoordinatorSays, HostSays, HostTold, HostWelcome, Welcome, WorkerSays,
 };
-use resilin_core::{Incarnation, LinkId};
+use resilin_core::{Incarnation, LinkId, Time};
 
 use super::common::Common;
 use super::job;
 use crate::clock::{Alarm, Tick};
-use crate::link::{ControlMessage, Knock, LinkOptions, LinkSender, Received};
+use crate::link::{ControlMessage, Inbox, Knock, LinkOptions, LinkSender, Received};
 use crate::stint::Stint;
 
 /// Time for the last words on a link before it is closed.
 const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// Words of a member that are handed over together at most.
+const WORDS: usize = 64;
 
 /// The actor of all member processes.
 pub(super) struct FleetActor {
@@ -42,39 +45,47 @@ impl FleetActor {
     }
 
     fn event(&mut self, event: Event, context: &mut Context<Self>) {
-        let _stint = Stint::begin("fleet", &event);
+        self.events([event], context);
+    }
+
+    fn events(&mut self, events: impl IntoIterator<Item = Event>, context: &mut Context<Self>) {
         let now = self.common.clock.now();
-        let mut effects = Vec::new();
-        self.machine.step(now, event, &mut effects);
         let mut news = Vec::new();
-        for effect in effects {
-            match effect {
-                Effect::Welcome(link, incarnation) => self.welcome(link, incarnation),
-                Effect::Send(link, says) => self.send(link, &says),
-                Effect::Close(link) => self.close(link),
-                Effect::Member(member) => news.push(job::FromFleet::Member(member)),
-                Effect::Host(host) => news.push(job::FromFleet::Host(host)),
-                Effect::Outranked(reign) => news.push(job::FromFleet::Outranked(reign)),
-                Effect::WelcomeHost(link, incarnation) => self.welcome_host(link, incarnation),
-                Effect::SendHost(link, told) => self.send(link, &told),
-            }
+        for event in events {
+            self.step(now, event, &mut news);
         }
         self.tell_job(news, context);
         self.alarm.set(context, now, self.machine.deadline());
     }
 
+    fn step(&mut self, now: Time, event: Event, news: &mut Vec<job::News>) {
+        let _stint = Stint::begin("fleet", &event);
+        let mut effects = Vec::new();
+        self.machine.step(now, event, &mut effects);
+        for effect in effects {
+            match effect {
+                Effect::Welcome(link, incarnation) => self.welcome(link, incarnation),
+                Effect::Send(link, says) => self.send(link, &says),
+                Effect::Close(link) => self.close(link),
+                Effect::Member(member) => news.push(job::News::Member(member)),
+                Effect::Host(host) => news.push(job::News::Host(host)),
+                Effect::Outranked(reign) => news.push(job::News::Outranked(reign)),
+                Effect::WelcomeHost(link, incarnation) => self.welcome_host(link, incarnation),
+                Effect::SendHost(link, told) => self.send(link, &told),
+            }
+        }
+    }
+
     /// In order, and no further message is taken until the job has these: so its mailbox holds the
     /// links back. The job itself never waits for the fleet.
-    fn tell_job(&self, news: Vec<job::FromFleet>, context: &mut Context<Self>) {
+    fn tell_job(&self, news: Vec<job::News>, context: &mut Context<Self>) {
         if news.is_empty() {
             return;
         }
         let job = self.common.peers().job.clone();
         let tell = async move {
-            for news in news {
-                // A closed mailbox is the end of the process.
-                let _ = job.send(news).await;
-            }
+            // A closed mailbox is the end of the process.
+            let _ = job.send(job::FromFleet(news)).await;
         };
         context.wait(tell.into_actor(self));
     }
@@ -144,7 +155,7 @@ struct Opened {
 
 #[derive(Message)]
 #[rtype(result = "()")]
-struct Said(LinkId, Says);
+struct Said(LinkId, Vec<Says>);
 
 /// What a member says.
 enum Says {
@@ -218,11 +229,11 @@ impl Handler<Said> for FleetActor {
     type Result = ();
 
     fn handle(&mut self, Said(link, says): Said, context: &mut Context<Self>) {
-        let event = match says {
+        let events = says.into_iter().map(|says| match says {
             Says::Worker(says) => Event::Said(link, says),
             Says::Host(says) => Event::HostSaid(link, says),
-        };
-        self.event(event, context);
+        });
+        self.events(events, context);
     }
 }
 
@@ -309,22 +320,39 @@ async fn serve(
         return;
     }
     let cause = loop {
-        match inbox.next().await {
-            Received::Control(message) => match decode(&message, role) {
-                Ok(says) => {
-                    if fleet.send(Said(link, says)).await.is_err() {
-                        return;
-                    }
-                }
-                Err(error) => break error.to_string(),
-            },
-            Received::Tensor { .. } => break "a tensor on a control link".into(),
-            Received::Closed(cause) => break cause.to_string(),
+        let mut said = Vec::new();
+        let heard = hear(&mut inbox, role, &mut said).await;
+        // What was said before the link ended counts.
+        if !said.is_empty() && fleet.send(Said(link, said)).await.is_err() {
+            return;
+        }
+        if let Err(cause) = heard {
+            break cause;
         }
     };
     tracing::debug!(link = link.0, cause, "a control link ended");
     // A closed mailbox is the end of the process.
     let _ = fleet.send(Gone(link)).await;
+}
+
+/// Takes what was said, all at once: each hand-over to another thread may wait for a busy processor,
+/// and one for each word would let words pile up that are repeated because nobody answers.
+async fn hear(inbox: &mut Inbox, role: Role, said: &mut Vec<Says>) -> Result<(), String> {
+    let mut next = Some(inbox.next().await);
+    while let Some(received) = next {
+        match received {
+            Received::Control(message) => {
+                said.push(decode(&message, role).map_err(|error| error.to_string())?);
+            }
+            Received::Tensor { .. } => return Err("a tensor on a control link".into()),
+            Received::Closed(cause) => return Err(cause.to_string()),
+        }
+        next = match said.len() < WORDS {
+            true => inbox.ready(),
+            false => None,
+        };
+    }
+    Ok(())
 }
 
 fn decode(message: &ControlMessage, role: Role) -> Result<Says, FrameError> {

@@ -192,10 +192,13 @@ impl Actor for JobActor {
     }
 }
 
-/// News of a member.
+/// News of members, in order.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(super) enum FromFleet {
+pub(super) struct FromFleet(pub(super) Vec<News>);
+
+/// News of a member.
+pub(super) enum News {
     /// A worker.
     Member(Member),
     /// A host.
@@ -259,16 +262,16 @@ impl Handler<Begin> for JobActor {
 impl Handler<FromFleet> for JobActor {
     type Result = ();
 
-    fn handle(&mut self, news: FromFleet, context: &mut Context<Self>) {
+    fn handle(&mut self, FromFleet(news): FromFleet, context: &mut Context<Self>) {
         let now = self.common.clock.now();
-        self.job_event(
-            now,
-            match news {
-                FromFleet::Member(member) => job::Event::Member(member),
-                FromFleet::Host(news) => job::Event::Host(news),
-                FromFleet::Outranked(reign) => job::Event::Outranked(reign),
-            },
-        );
+        for news in news {
+            let event = match news {
+                News::Member(member) => job::Event::Member(member),
+                News::Host(news) => job::Event::Host(news),
+                News::Outranked(reign) => job::Event::Outranked(reign),
+            };
+            self.job_event(now, event);
+        }
         self.arm(context, now);
     }
 }

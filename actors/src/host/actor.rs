@@ -16,7 +16,7 @@ use super::replicas::{Replica, Restoring};
 use crate::clock::{Alarm, Tick, duration};
 use crate::exit::Exit;
 use crate::link::{Knock, LinkSender};
-use crate::shard::{Order, Viewed};
+use crate::shard::{CoordinatorUp, Order, Viewed};
 use crate::stint::Stint;
 
 /// Time for the last words on the control link.
@@ -89,6 +89,11 @@ impl HostActor {
             Effect::Order { slice, order } => {
                 if let Some(replica) = self.replicas.get(&slice) {
                     replica.shard.do_send(Order(order));
+                }
+            }
+            Effect::CoordinatorUp(slice) => {
+                if let Some(replica) = self.replicas.get(&slice) {
+                    replica.shard.do_send(CoordinatorUp);
                 }
             }
             Effect::Routes(routes) => self.routes(routes),

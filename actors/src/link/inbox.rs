@@ -67,19 +67,31 @@ impl Inbox {
     /// that calls this: two peers that did would wait for each other.
     pub async fn next(&mut self) -> Received {
         match self.events.recv().await {
-            Some(Event::Control { message, room }) => {
+            Some(event) => self.taken(event),
+            None => Received::Closed(self.shared.until_end().await),
+        }
+    }
+
+    /// What came in already, if anything did.
+    pub fn ready(&mut self) -> Option<Received> {
+        let event = self.events.try_recv().ok()?;
+        Some(self.taken(event))
+    }
+
+    fn taken(&self, event: Event) -> Received {
+        match event {
+            Event::Control { message, room } => {
                 drop(room);
                 Received::Control(ControlMessage(message))
             }
-            Some(Event::Tensor(Complete {
+            Event::Tensor(Complete {
                 header,
                 values,
                 held,
-            })) => {
+            }) => {
                 self.shared.consumed(held);
                 Received::Tensor { header, values }
             }
-            None => Received::Closed(self.shared.until_end().await),
         }
     }
 

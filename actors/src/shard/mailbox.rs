@@ -60,6 +60,11 @@ pub(crate) struct Slice(pub(crate) SliceSays);
 #[rtype(result = "()")]
 pub(crate) struct Order(pub(crate) ShardOrder);
 
+/// The way to the coordinator is new.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(crate) struct CoordinatorUp;
+
 /// The slice has another view.
 #[derive(Message)]
 #[rtype(result = "()")]
@@ -173,6 +178,14 @@ impl Handler<Order> for ShardActor {
 
     fn handle(&mut self, Order(order): Order, context: &mut Context<Self>) {
         self.event(Event::Order(order), context);
+    }
+}
+
+impl Handler<CoordinatorUp> for ShardActor {
+    type Result = ();
+
+    fn handle(&mut self, _: CoordinatorUp, context: &mut Context<Self>) {
+        self.event(Event::CoordinatorUp, context);
     }
 }
 

@@ -28,7 +28,7 @@ use kernel::Arithmetic;
 
 pub(crate) use actor::ShardActor;
 pub(crate) use kernel::Cut;
-pub(crate) use mailbox::{Arrived, Begin, End, Order, Slice, Viewed};
+pub(crate) use mailbox::{Arrived, Begin, CoordinatorUp, End, Order, Slice, Viewed};
 pub(crate) use mirror::Dial;
 pub(crate) use replica::{Followed, Mirrored};
 pub(crate) use state::{Arriving, Belongs, kernel_of};

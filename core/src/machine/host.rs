@@ -119,6 +119,8 @@ pub enum Effect {
         /// The order.
         order: ShardOrder,
     },
+    /// Tell the replica of a slice that the way to the coordinator is new.
+    CoordinatorUp(SliceId),
     /// Whom replicas speak to from now on; replaces what was before.
     Routes(Routes),
     /// Close the control link and join as a new process.
@@ -251,6 +253,9 @@ impl Host {
         if self.draining {
             effects.push(Effect::Say(HostSays::Drain));
         }
+        let begun = self.replicas.iter();
+        let begun = begun.filter(|(_, replica)| replica.stage != Stage::Restoring);
+        effects.extend(begun.map(|(slice, _)| Effect::CoordinatorUp(*slice)));
     }
 
     fn told(&mut self, told: HostTold, effects: &mut Vec<Effect>) {

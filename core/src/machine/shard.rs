@@ -140,6 +140,7 @@ pub struct Shard {
     pulls: BTreeMap<(Step, LinkId, Use), Option<Step>>,
     records: BTreeMap<Step, StepRecord>,
     repeating: Option<repeat::Repeating>,
+    answers: repeat::Answers,
     retry_at: Option<Time>,
 }
 
@@ -186,6 +187,7 @@ impl Shard {
             pulls: BTreeMap::new(),
             records: BTreeMap::new(),
             repeating: None,
+            answers: repeat::Answers::default(),
             retry_at: None,
         };
         match duty {
@@ -243,7 +245,8 @@ impl Shard {
                 Role::Primary(_) => self.applied(step, digests, finite, effects),
                 Role::Backup(_) => self.followed(step, digests, finite, effects),
             },
-            Event::Order(order) => self.order(order, effects),
+            Event::Order(order) => self.order(now, order, effects),
+            Event::CoordinatorUp => self.tell_all_again(effects),
             Event::View { view, duty } => self.view_changed(view, duty, effects),
             Event::PeerUp => self.peer_up(effects),
             Event::PeerDown => self.peer_down(effects),

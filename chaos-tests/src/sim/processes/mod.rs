@@ -188,6 +188,9 @@ impl Sim<'_> {
             Effect::Order { slice, order } => {
                 return self.replica(id, slice, shard::Event::Order(order));
             }
+            Effect::CoordinatorUp(slice) => {
+                return self.replica(id, slice, shard::Event::CoordinatorUp);
+            }
             Effect::Routes(routes) => return self.take_routes(id, routes),
             Effect::Rejoin { .. } => {
                 process.incarnation = None;

@@ -296,7 +296,8 @@ fn what_it_has_outlives_the_coordinator() {
         holdings: vec![holding(Duty::Backup, 1, 7)],
     };
     let welcomed = Event::Welcomed(life(ME));
-    assert_eq!(bench.event(welcomed), vec![Effect::Say(ready)]);
+    let told = vec![Effect::Say(ready), Effect::CoordinatorUp(SliceId(0))];
+    assert_eq!(bench.event(welcomed), told);
     let at = bench.host.deadline().expect("it is linked");
     let mut effects = Vec::new();
     bench.host.step(at, Event::Tick, &mut effects);

@@ -126,6 +126,8 @@ pub enum Event {
         /// The version.
         step: Step,
     },
+    /// The way to the coordinator is new: what was said on the one before may be lost.
+    CoordinatorUp,
     /// The deadline passed.
     Tick,
 }

@@ -3,9 +3,10 @@
 use super::{Effect, Phase, Shard};
 use crate::id::Step;
 use crate::message::ShardOrder;
+use crate::time::Time;
 
 impl Shard {
-    pub(super) fn order(&mut self, order: ShardOrder, effects: &mut Vec<Effect>) {
+    pub(super) fn order(&mut self, now: Time, order: ShardOrder, effects: &mut Vec<Effect>) {
         match order {
             ShardOrder::RequestCut => self.wanted.cut = true,
             ShardOrder::RequestStop => self.wanted.stop = true,
@@ -30,7 +31,7 @@ impl Shard {
             }
             ShardOrder::Evaluated { version } => self.evaluated(version, effects),
             ShardOrder::Pin { version } => self.pin_again(version, effects),
-            ShardOrder::Recorded { before } => self.recorded(before, effects),
+            ShardOrder::Recorded { before } => self.recorded(now, before, effects),
         }
     }
 

@@ -581,6 +581,16 @@ fn the_ledgers_backlog_is_bounded_and_repeated_in_parts() {
 }
 
 #[test]
+fn a_new_coordinator_is_told_at_once() {
+    let mut bench = Bench::new(1);
+    bench.commit();
+    assert_eq!(bench.tick(500).len(), 1);
+    let again = bench.event(Event::CoordinatorUp);
+    let committed = |effect: &Effect| matches!(effect, Effect::Report(ShardReport::Committed(_)));
+    assert!(matches!(&again[..], [one] if committed(one)), "{again:?}");
+}
+
+#[test]
 fn what_was_said_a_moment_ago_is_not_repeated_for_an_acknowledgement() {
     let mut rules = rules(1);
     rules.votes.non_finite = crate::job::NonFinite::Skip;
