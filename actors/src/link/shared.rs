@@ -264,7 +264,7 @@ impl Shared {
             tracing::info!(
                 sent_bytes = sent,
                 saved_bytes = saved,
-                "gradients went as the rows that are not zero"
+                "tensors went as the rows that were touched"
             );
         }
     }
