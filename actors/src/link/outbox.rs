@@ -51,7 +51,7 @@ pub(super) enum Work {
     /// A grant to the peer.
     Credit(Credit),
     /// One piece of a tensor.
-    Piece(Piece),
+    Piece(Box<Piece>),
 }
 
 #[derive(Debug)]
@@ -216,7 +216,7 @@ impl Outbox {
         if self.current.is_none() {
             self.current = self.begin();
         }
-        self.piece().map(Work::Piece)
+        self.piece().map(|piece| Work::Piece(Box::new(piece)))
     }
 
     /// Takes the next tensor: a stream's after a queued one, and the other way round.

@@ -46,7 +46,8 @@ fn drain(outbox: &mut Outbox) -> Vec<String> {
             Work::Control(frame) => format!("control {}", frame.len()),
             Work::Credit(Credit { bytes, lane: 0 }) => format!("credit {bytes}"),
             Work::Credit(Credit { bytes, lane }) => format!("credit {bytes}, lane {lane}"),
-            Work::Piece(Piece { header, values, .. }) => {
+            Work::Piece(piece) => {
+                let Piece { header, values, .. } = *piece;
                 format!("{}@{}+{}", header.step, header.offset, values.len())
             }
         })

@@ -67,7 +67,7 @@ async fn write_one(
             if let Some(encoding) = in_runs(&piece, runs) {
                 let header = DataHeader {
                     encoding,
-                    ..piece.header
+                    ..piece.header.clone()
                 };
                 frame::data_head(&header, runs, shared.checksum, head)?;
                 write_both(sink, head, runs).await?;
@@ -88,7 +88,7 @@ async fn write_one(
 /// leaves alone, both the gradient and the weights.
 fn in_runs(piece: &Piece, runs: &mut Vec<u8>) -> Option<Encoding> {
     let (values, encoding) = (&piece.values, Encoding::ChangedRows);
-    let shorter = match (piece.header.kind, &piece.before) {
+    match (piece.header.kind, &piece.before) {
         (_, Some(before)) => frame::encode_changed(values, before, runs).then_some(encoding),
         (Kind::Gradient, None) => {
             frame::encode_sparse(values, runs).then_some(Encoding::SparseRows)
@@ -97,8 +97,7 @@ fn in_runs(piece: &Piece, runs: &mut Vec<u8>) -> Option<Encoding> {
             Kind::Weights | Kind::Delta | Kind::SlotState | Kind::Vote | Kind::Root | Kind::State,
             None,
         ) => None,
-    };
-    shorter
+    }
 }
 
 /// Writes a whole piece, to the lane where that has room.
