@@ -217,7 +217,11 @@ impl Job {
             metrics: settings.metrics.clone(),
             untaken: BTreeSet::new(),
             unscored: BTreeSet::new(),
-            judged: settings.branch.base,
+            judged: settings
+                .metrics
+                .keys()
+                .next_back()
+                .map_or(Step(0), |last| last.next()),
             wanted: settings.workers,
             counters: Counters {
                 members: settings.members,

@@ -1,6 +1,7 @@
 //! Evaluations: shared out, added up in task order, and late, or of a version that is gone.
 
 use super::*;
+use crate::message::PARTS;
 
 fn tasks(number: u32, effects: &[Effect]) -> Vec<u32> {
     let asked = effects.iter().filter_map(|effect| match effect {
@@ -195,4 +196,33 @@ fn an_impossible_score_is_not_counted() {
     bench.scored(1, TaskScore::default());
     let last = bench.scored(2, TaskScore::default());
     assert!(matches!(last[0], Effect::Append(_)), "{last:?}");
+}
+
+#[test]
+fn a_start_says_which_versions_before_its_base_were_never_scored() {
+    let metrics = Metrics {
+        version: Step(2),
+        epoch: 1,
+        rows: 1,
+        correct: None,
+        loss_sum: 1.0,
+        parts: [0.0; PARTS],
+    };
+    let base = Step(7);
+    let mut bench = Bench::new(Settings {
+        branch: Branch { base, ..branch() },
+        recorded: base,
+        metrics: [(Step(2), metrics)].into(),
+        ..settings()
+    });
+    let mut told = bench.shard(0, 7, &[], None, false);
+    told.extend(bench.shard(1, 7, &[], None, false));
+    let told: Vec<Step> = told
+        .iter()
+        .filter_map(|effect| match effect {
+            Effect::Tell(Fact::NotEvaluated { version }) => Some(*version),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(told, [Step(4), Step(6)]);
 }
