@@ -64,7 +64,8 @@ pub struct DataHeader {
     pub sequence: u64,
     /// The step, or in asynchronous modes the slot's clock.
     pub step: Step,
-    /// Version of the slice that the tensor was computed from, in asynchronous modes.
+    /// Version of the slice that the tensor was computed from, in asynchronous modes; of weights, the
+    /// one before, if the receiver holds it and changes since will do.
     pub based_on: Option<Step>,
     /// The tree node that is summed, for gradients, deltas and slot state.
     pub node: Option<Node>,
