@@ -59,7 +59,8 @@ impl fmt::Display for Exit {
             }
             Self::Stopped(step) => write!(
                 f,
-                "stopped at step {step}, which is durable; the same command line goes on from there"
+                "stopped at step {step}, which is durable; the same command line, without --fresh, \
+                 goes on from there"
             ),
         }
     }

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use resilin_core::Step;
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
@@ -64,6 +65,8 @@ struct Supervisor<F> {
     location: Option<Location>,
     look: Look,
     wanted: u32,
+    /// Steps that the last look saw committed.
+    committed: Step,
     /// Workers that may be started until the next look.
     room: usize,
     /// Workers that were told to go before they had joined.
@@ -96,6 +99,7 @@ impl<F: FnMut(Happening)> Supervisor<F> {
             location: None,
             look,
             wanted: 0,
+            committed: Step(0),
             room: 0,
             dismissed: BTreeSet::new(),
             causes: BTreeMap::new(),
@@ -304,6 +308,10 @@ impl<F: FnMut(Happening)> Supervisor<F> {
     }
 
     fn saw(&mut self, status: RunStatus) {
+        if status.job.step > self.committed {
+            self.committed = status.job.step;
+            self.budget.got_on();
+        }
         self.wanted = status.job.wanted;
         self.room = STARTS_PER_LOOK;
         // Nobody is wanted any more once the run is over.

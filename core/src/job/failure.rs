@@ -30,7 +30,7 @@ const RESTARTS: Key = Key::free(
 const RESTART_WINDOW: Key = Key::free(
     "restart_window",
     "seconds",
-    "Time over which restarts are counted.",
+    "Time over which restarts are counted; those since the last committed step count for good.",
 );
 const WAIT_BELOW_MIN: Key = Key::free(
     "wait_below_min",
