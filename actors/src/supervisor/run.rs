@@ -308,10 +308,11 @@ impl<F: FnMut(Happening)> Supervisor<F> {
     }
 
     fn saw(&mut self, status: RunStatus) {
+        // Steps that are made again after a rollback are steps, too.
         if status.job.step > self.committed {
-            self.committed = status.job.step;
             self.budget.got_on();
         }
+        self.committed = status.job.step;
         self.wanted = status.job.wanted;
         self.room = STARTS_PER_LOOK;
         // Nobody is wanted any more once the run is over.
