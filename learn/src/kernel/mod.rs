@@ -21,5 +21,6 @@ pub use pinned::PinnedSlice;
 pub use plan::{SCHEDULE, SlicePlan, WEIGHTS, extent};
 pub use score::{SCORE_ROWS, Which, combine_scores, score_range, score_tasks};
 pub use slice::{AppliedStep, BlockStats, SliceKernel};
+pub use stack::Early;
 pub use sum::{TreeSum, merges_after, tree_sum_f64};
 pub use worker::{EvaluateError, Evaluator, NodeResult};

@@ -13,13 +13,31 @@ use super::sum::{add_newest, all_finite, merges_after};
 use crate::math::Write;
 use crate::model::{Addition, Group, Outcome, Piece, Sink};
 
+/// Takes a node's sum part by part, in layout order and without gaps, while the rest is still made: a
+/// part can be on its way before the last one is ready.
+///
+/// Nobody has looked at the whole yet. If [`NodeResult::non_finite`](super::NodeResult) names leaves
+/// in the end, the sum must not be used.
+pub trait Early {
+    /// What the sum comes with; its parts follow.
+    fn begin(&mut self, outcome: Outcome);
+
+    /// Where the next part goes: `values` values of unspecified contents.
+    fn part(&mut self, values: usize) -> &mut [f32];
+
+    /// The part is made.
+    fn made(&mut self);
+}
+
 /// The sums that wait for their right sibling, lowest first; the lowest place is the output.
-pub(super) struct Stack<'a> {
+pub(super) struct Stack<'a, 'e> {
     pub(super) node: Node,
     pub(super) with_samples: &'a PartitionSet,
     pub(super) leaves: &'a [PartitionId],
     /// The leaf, of `leaves`, that the model is at.
     pub(super) next: usize,
+    /// How many leaves the node has, of which `leaves` are some.
+    pub(super) count: usize,
     pub(super) out: &'a mut [f32],
     pub(super) waiting: &'a mut Vec<Vec<f32>>,
     /// One for each place in use.
@@ -30,6 +48,26 @@ pub(super) struct Stack<'a> {
     /// Whether the output is finite, if its newest values were looked at while they were in the
     /// cache.
     pub(super) finite: Option<bool>,
+    /// Who takes the output instead of `out`, if the model makes it in parts.
+    pub(super) early: Option<&'a mut (dyn Early + 'e)>,
+    /// Whether `early` has the output.
+    pub(super) taken: bool,
+}
+
+/// What becomes of a leaf's values.
+#[derive(Clone, Copy)]
+struct Turn {
+    write: Write,
+    /// How often sums are added then.
+    merges: usize,
+}
+
+/// The memory of the stack's places.
+struct Places<'a> {
+    out: &'a mut [f32],
+    waiting: &'a mut Vec<Vec<f32>>,
+    /// Values of a whole gradient.
+    whole: usize,
 }
 
 /// Where values are: in the output, and in the sums that wait.
@@ -59,6 +97,8 @@ impl Spot {
 pub(super) struct Summed {
     pub(super) outcome: Outcome,
     finite: Option<bool>,
+    /// Whether it is not in the output but where [`Early`] put it.
+    pub(super) taken: bool,
 }
 
 impl Summed {
@@ -68,7 +108,66 @@ impl Summed {
     }
 }
 
-impl Stack<'_> {
+impl<'a> Places<'a> {
+    /// A place on the stack, from the lowest.
+    fn place(self, place: usize) -> &'a mut [f32] {
+        let Some(waiting) = place.checked_sub(1) else {
+            return self.out;
+        };
+        if self.waiting.len() == waiting {
+            self.waiting.push(vec![0.0; self.whole]);
+        }
+        &mut self.waiting[waiting]
+    }
+
+    fn reborrow(&mut self) -> Places<'_> {
+        Places {
+            out: self.out,
+            waiting: self.waiting,
+            whole: self.whole,
+        }
+    }
+
+    /// Has a part of each leaf made and added to what it belongs to, above `base` sums that wait;
+    /// returns how many wait then.
+    fn add_up(
+        &mut self,
+        turns: &[Turn],
+        base: usize,
+        (part, spot): (usize, &Spot),
+        make: &mut dyn FnMut(Piece<'_>),
+    ) -> usize {
+        let mut depth = base;
+        for (k, Turn { write, merges }) in turns.iter().copied().enumerate() {
+            depth += usize::from(write == Write::Replace);
+            let range = match depth {
+                1 => spot.out.clone(),
+                _ => spot.waiting.clone(),
+            };
+            make(Piece {
+                k,
+                part,
+                values: &mut self.reborrow().place(depth - 1)[range],
+                write,
+            });
+            self.merge(depth, merges, spot);
+            depth -= merges;
+        }
+        depth
+    }
+
+    /// Adds the newest `merges` of `depth` sums to the one below them, in tree order.
+    fn merge(&mut self, depth: usize, merges: usize, spot: &Spot) {
+        let (low, rights) = self.waiting[..depth - 1].split_at_mut(depth - 1 - merges);
+        let left = match low.last_mut() {
+            Some(left) => &mut left[spot.waiting.clone()],
+            None => &mut self.out[spot.out.clone()],
+        };
+        add_newest(left, rights, spot.waiting.start);
+    }
+}
+
+impl Stack<'_, '_> {
     /// What all leaves add up to.
     pub(super) fn result(&self) -> Summed {
         assert_eq!(
@@ -79,37 +178,16 @@ impl Stack<'_> {
         Summed {
             outcome: self.outcomes[0],
             finite: self.finite,
+            taken: self.taken,
         }
     }
 
-    /// A place on the stack, from the lowest.
-    fn place(&mut self, place: usize) -> &mut [f32] {
-        let Some(waiting) = place.checked_sub(1) else {
-            return self.out;
-        };
-        if self.waiting.len() == waiting {
-            self.waiting.push(vec![0.0; self.out.len()]);
+    fn places(&mut self) -> Places<'_> {
+        Places {
+            whole: self.out.len(),
+            out: self.out,
+            waiting: self.waiting,
         }
-        &mut self.waiting[waiting]
-    }
-
-    /// Adds the newest `merges` of `depth` sums to the one below them, in tree order.
-    fn merge_values(&mut self, depth: usize, merges: usize, spot: &Spot) {
-        let (low, rights) = self.waiting[..depth - 1].split_at_mut(depth - 1 - merges);
-        let left = match low.last_mut() {
-            Some(left) => &mut left[spot.waiting.clone()],
-            None => &mut self.out[spot.out.clone()],
-        };
-        add_newest(left, rights, spot.waiting.start);
-    }
-
-    /// Values of a place.
-    fn values(&mut self, place: usize, spot: &Spot) -> &mut [f32] {
-        let range = match place {
-            0 => spot.out.clone(),
-            _ => spot.waiting.clone(),
-        };
-        &mut self.place(place)[range]
     }
 
     /// How often sums are added once a leaf is there.
@@ -117,18 +195,42 @@ impl Stack<'_> {
         merges_after(self.node, self.with_samples, self.leaves[k])
     }
 
-    /// Whether leaves from the first on leave nothing that waits.
-    fn makes_whole(&self, leaves: Range<usize>) -> bool {
-        let merges: usize = leaves.clone().map(|k| self.merges_after(k)).sum();
-        self.outcomes.is_empty() && merges + 1 == leaves.len()
+    /// Whether these are all leaves below the node.
+    fn is_all(&self, leaves: Range<usize>) -> bool {
+        leaves == (0..self.count)
     }
 
-    fn merge_outcomes(&mut self) {
-        let right = self.outcomes.pop().expect("a right sibling");
-        let left = self.outcomes.last_mut().expect("a left sibling");
-        left.samples += right.samples;
-        left.weight += right.weight;
-        left.loss_sum += right.loss_sum;
+    /// What becomes of each leaf.
+    fn turns(&self, leaves: Range<usize>, addition: Addition) -> Vec<Turn> {
+        let turn = |k: usize| {
+            let merges = self.merges_after(k);
+            match addition {
+                Addition::Exact if self.is_right_of_pair(k) => Turn {
+                    write: Write::Add,
+                    merges: merges - 1,
+                },
+                Addition::Exact | Addition::Apart => Turn {
+                    write: Write::Replace,
+                    merges,
+                },
+            }
+        };
+        leaves.map(turn).collect()
+    }
+
+    /// The leaves have passed: their outcomes are added as their values are.
+    fn add_outcomes(&mut self, leaves: Range<usize>, outcomes: &[Outcome]) {
+        for (k, outcome) in leaves.zip(outcomes) {
+            self.next += 1;
+            self.outcomes.push(*outcome);
+            for _ in 0..self.merges_after(k) {
+                let right = self.outcomes.pop().expect("a right sibling");
+                let left = self.outcomes.last_mut().expect("a left sibling");
+                left.samples += right.samples;
+                left.weight += right.weight;
+                left.loss_sum += right.loss_sum;
+            }
+        }
     }
 
     /// Whether leaf `k` is added to the one before it and nothing else.
@@ -139,17 +241,33 @@ impl Stack<'_> {
         let parent = |k: usize| Node::leaf(self.leaves[k]).parent();
         Node::leaf(self.leaves[k]) != self.node && parent(left) == parent(k)
     }
+
+    /// A group of which leaves are audited: one leaf after the other, each whole.
+    fn in_turn(&mut self, group: &Group<'_>, make: &mut dyn FnMut(Piece<'_>)) {
+        for (k, outcome) in group.outcomes.iter().enumerate() {
+            let gradient = self.gradient(group.first + k);
+            for (part, range) in group.parts.iter().enumerate() {
+                make(Piece {
+                    k,
+                    part,
+                    values: &mut gradient[range.clone()],
+                    write: Write::Replace,
+                });
+            }
+            self.done(group.first + k, *outcome);
+        }
+    }
 }
 
-impl Sink for Stack<'_> {
+impl Sink for Stack<'_, '_> {
     fn gradient(&mut self, k: usize) -> &mut [f32] {
         assert_eq!(k, self.next, "gradients come in ascending order");
-        self.place(self.outcomes.len())
+        let place = self.outcomes.len();
+        self.places().place(place)
     }
 
     fn done(&mut self, k: usize, outcome: Outcome) {
         assert_eq!(k, self.next, "gradients come in ascending order");
-        self.next += 1;
         self.finite = None;
         if self.drawn.contains(self.leaves[k]) {
             let place = self.outcomes.len().checked_sub(1);
@@ -157,80 +275,55 @@ impl Sink for Stack<'_> {
             self.audited
                 .push((self.leaves[k], self.hasher.digest(gradient)));
         }
-        self.outcomes.push(outcome);
-        let merges = self.merges_after(k);
+        let (depth, merges) = (self.outcomes.len() + 1, self.merges_after(k));
         let all = Spot::same(0..self.out.len());
-        self.merge_values(self.outcomes.len(), merges, &all);
-        for _ in 0..merges {
-            self.merge_outcomes();
-        }
+        self.places().merge(depth, merges, &all);
+        self.add_outcomes(k..k + 1, &[outcome]);
     }
 
     fn in_parts(&mut self, group: &Group<'_>, make: &mut dyn FnMut(Piece<'_>)) {
-        let Group {
-            first,
-            outcomes,
-            parts,
-            addition,
-        } = *group;
-        assert_eq!(first, self.next, "gradients come in ascending order");
-        let leaves = first..first + outcomes.len();
-        let drawn = leaves.clone().any(|k| self.drawn.contains(self.leaves[k]));
-        if drawn {
-            for (k, outcome) in leaves.zip(outcomes) {
-                let gradient = self.gradient(k);
-                for (part, range) in parts.iter().enumerate() {
-                    make(Piece {
-                        k: k - first,
-                        part,
-                        values: &mut gradient[range.clone()],
-                        write: Write::Replace,
-                    });
-                }
-                self.done(k, *outcome);
-            }
-            return;
+        assert_eq!(group.first, self.next, "gradients come in ascending order");
+        let leaves = group.first..group.first + group.outcomes.len();
+        if leaves.clone().any(|k| self.drawn.contains(self.leaves[k])) {
+            return self.in_turn(group, make);
         }
+        let turns = self.turns(leaves.clone(), group.addition);
         let base = self.outcomes.len();
-        let spot = match self.makes_whole(leaves.clone()) {
-            true => Spot::near,
-            false => Spot::same,
+        self.add_outcomes(leaves.clone(), group.outcomes);
+        let spot = match (base, self.outcomes.len()) {
+            (0, 1) => Spot::near,
+            _ => Spot::same,
         };
+        let mut early = match self.is_all(leaves) && is_in_order(group.parts) {
+            true => self.early.take(),
+            false => None,
+        };
+        if let Some(early) = &mut early {
+            early.begin(self.outcomes[0]);
+            self.taken = true;
+        }
         let mut finite = Some(true);
-        for (part, range) in parts.iter().enumerate() {
-            let spot = spot(range.clone());
-            let mut depth = base;
-            for k in leaves.clone() {
-                let mut merges = self.merges_after(k);
-                let write = match addition {
-                    Addition::Exact if self.is_right_of_pair(k) => Write::Add,
-                    Addition::Exact | Addition::Apart => Write::Replace,
-                };
-                match write {
-                    Write::Add => merges -= 1,
-                    Write::Replace => depth += 1,
-                }
-                make(Piece {
-                    k: k - first,
-                    part,
-                    values: self.values(depth - 1, &spot),
-                    write,
-                });
-                self.merge_values(depth, merges, &spot);
-                depth -= merges;
+        for (part, range) in group.parts.iter().enumerate() {
+            let mut spot = spot(range.clone());
+            let mut places = self.places();
+            if let Some(early) = &mut early {
+                places.out = early.part(range.len());
+                spot.out = 0..range.len();
             }
+            let depth = places.add_up(&turns, base, (part, &spot), make);
             finite = match depth {
-                1 => finite.map(|finite| finite && all_finite(&self.out[range.clone()])),
+                1 => finite.map(|finite| finite && all_finite(&places.out[spot.out])),
                 _ => None,
             };
-        }
-        self.finite = finite;
-        for (k, outcome) in leaves.zip(outcomes) {
-            self.next += 1;
-            self.outcomes.push(*outcome);
-            for _ in 0..self.merges_after(k) {
-                self.merge_outcomes();
+            if let Some(early) = &mut early {
+                early.made();
             }
         }
+        self.finite = finite;
     }
+}
+
+/// Whether the parts follow one another as the flat vector does.
+fn is_in_order(parts: &[Range<usize>]) -> bool {
+    parts.is_sorted_by(|one, next| one.end == next.start)
 }

@@ -10,7 +10,7 @@ use resilin_core::tree::{Node, PartitionSet};
 use resilin_core::{PartitionId, Step};
 
 use super::digest::{BlockHasher, Digest};
-use super::stack::{Stack, Summed};
+use super::stack::{Early, Stack, Summed};
 use crate::dataset::{Batch, DataError};
 use crate::model::{Microbatch, ModelError, Outcome, Workspace};
 use crate::task::Task;
@@ -40,6 +40,8 @@ pub struct NodeResult {
     /// Leaves below the node that are audited, with the digest of their gradient as it went into the
     /// sum (PROTOCOL 33).
     pub audited: Vec<(PartitionId, Digest)>,
+    /// Whether the sum went to [`Early`], and so is not in the output.
+    pub taken: bool,
 }
 
 /// Evaluates nodes of a task on one thread.
@@ -100,6 +102,25 @@ impl Evaluator {
         node: Node,
         out: &mut [f32],
     ) -> Result<NodeResult, EvaluateError> {
+        self.evaluate_early(weights, step, node, out, None)
+    }
+
+    /// As [`Self::evaluate`]; but if the model makes gradients in parts, the sum goes to `early` part by
+    /// part, and `out` has nothing in the end.
+    ///
+    /// # Errors
+    /// As [`Self::evaluate`].
+    ///
+    /// # Panics
+    /// As [`Self::evaluate`].
+    pub fn evaluate_early(
+        &mut self,
+        weights: &[f32],
+        step: Step,
+        node: Node,
+        out: &mut [f32],
+        early: Option<&mut dyn Early>,
+    ) -> Result<NodeResult, EvaluateError> {
         let length = self.task.layout.len();
         assert_eq!(
             (weights.len(), out.len()),
@@ -115,7 +136,7 @@ impl Evaluator {
             .audit
             .drawn(step, &self.leaves.iter().copied().collect());
         self.audited.clear();
-        let sum = self.sum_leaves(weights, step, node, out)?;
+        let sum = self.sum_leaves(weights, step, node, out, early)?;
         self.drawn = PartitionSet::default();
         let mut non_finite = Vec::new();
         if !sum.is_finite(out) {
@@ -126,14 +147,15 @@ impl Evaluator {
                     non_finite.push((partition, self.hasher.digest(out)));
                 }
             }
-            if non_finite.is_empty() {
-                self.sum_leaves(weights, step, node, out)?;
+            if non_finite.is_empty() && !sum.taken {
+                self.sum_leaves(weights, step, node, out, None)?;
             }
         }
         Ok(NodeResult {
             outcome: sum.outcome,
             non_finite,
             audited: self.audited.clone(),
+            taken: sum.taken,
         })
     }
 
@@ -202,6 +224,7 @@ impl Evaluator {
         step: Step,
         node: Node,
         out: &mut [f32],
+        early: Option<&mut dyn Early>,
     ) -> Result<Summed, EvaluateError> {
         let Self {
             task,
@@ -224,6 +247,7 @@ impl Evaluator {
             with_samples,
             leaves: &[],
             next: 0,
+            count: leaves.len(),
             out,
             waiting,
             outcomes,
@@ -231,6 +255,8 @@ impl Evaluator {
             audited,
             hasher,
             finite: None,
+            early,
+            taken: false,
         };
         for leaves in leaves.chunks(MICROBATCHES) {
             read_leaves(task, order.as_ref(), step, leaves, batches, read)?;
@@ -255,7 +281,7 @@ impl Evaluator {
         out: &mut [f32],
     ) -> Result<Summed, EvaluateError> {
         let leaves = std::mem::replace(&mut self.leaves, vec![partition]);
-        let sum = self.sum_leaves(weights, step, Node::leaf(partition), out);
+        let sum = self.sum_leaves(weights, step, Node::leaf(partition), out, None);
         self.leaves = leaves;
         sum
     }

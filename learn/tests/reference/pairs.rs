@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use resilin_core::Step;
 use resilin_core::job::Document;
 use resilin_core::tree::{Node, Tree};
-use resilin_learn::kernel::{Evaluator, TreeSum};
+use resilin_core::{PartitionId, Step};
+use resilin_learn::kernel::{Early, Evaluator, TreeSum};
+use resilin_learn::model::Outcome;
 use resilin_learn::task::Task;
 
 use crate::support::registry;
@@ -60,6 +61,61 @@ fn a_node_has_the_bits_of_its_leaves_added_one_by_one() {
             assert_eq!(outcome.loss_sum.to_bits(), loss.to_bits(), "{case}");
             let samples: u64 = leaves.iter().map(|(_, (_, outcome))| outcome.samples).sum();
             assert_eq!(outcome.samples, samples, "{case}");
+        }
+    }
+}
+
+/// Parts as they come, and what they come with.
+#[derive(Default)]
+struct Parts {
+    outcome: Option<Outcome>,
+    made: Vec<Vec<f32>>,
+    next: Option<Vec<f32>>,
+}
+
+impl Early for Parts {
+    fn begin(&mut self, outcome: Outcome) {
+        let before = self.outcome.replace(outcome);
+        assert_eq!(before, None, "a sum begins once");
+    }
+
+    fn part(&mut self, values: usize) -> &mut [f32] {
+        assert!(self.outcome.is_some() && self.next.is_none());
+        self.next.insert(vec![f32::NAN; values])
+    }
+
+    fn made(&mut self) {
+        self.made.extend(self.next.take());
+    }
+}
+
+#[test]
+fn parts_that_are_taken_early_are_the_sum() {
+    for (batch, partitions, hidden) in [(24, 12, "[37, 19]"), (12, 6, "[401, 403]")] {
+        let task = task(batch, partitions, 90, hidden);
+        let weights = task.initial_weights();
+        let mut evaluator = Evaluator::new(Arc::clone(&task));
+        let (root, leaf) = (Tree::new(partitions).root(), Node::leaf(PartitionId(1)));
+        for (step, node) in [
+            (Step(0), root),
+            (Step(1), leaf),
+            (Step(task.total_steps - 1), root),
+        ] {
+            let mut sum = vec![0.0; task.layout.len()];
+            let result = evaluator.evaluate(&weights, step, node, &mut sum).unwrap();
+            assert!(!result.taken);
+            let mut parts = Parts::default();
+            let mut out = vec![0.0; sum.len()];
+            let early = evaluator.evaluate_early(&weights, step, node, &mut out, Some(&mut parts));
+            assert!(early.unwrap().taken);
+            assert_eq!(parts.outcome, Some(result.outcome));
+            assert!(parts.made.len() > 1 && parts.next.is_none());
+            let bits = |values: &[f32]| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+            assert_eq!(
+                bits(&parts.made.concat()),
+                bits(&sum),
+                "{node} at step {step}"
+            );
         }
     }
 }
