@@ -8,6 +8,7 @@ mod backup;
 mod evaluate;
 mod event;
 mod exchange;
+mod push;
 mod regroup;
 #[cfg(test)]
 mod tests;
@@ -15,7 +16,7 @@ mod views;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::id::{Incarnation, PartitionId, SliceId, Step, Timeline};
+use crate::id::{Incarnation, PartitionId, SliceId, Step, Tensor, Timeline};
 use crate::machine::Rules;
 use crate::message::{Assignment, Claim, CoordinatorSays, Lease, Use, WorkerSays};
 use crate::time::Time;
@@ -56,6 +57,8 @@ pub struct Worker {
     /// The step whose evaluation is under way; its answer may come after the step is over.
     computing: Option<Step>,
     sums: BTreeMap<Node, Sum>,
+    /// Sums of the open step whose values still come, and who is sent them meanwhile.
+    coming: BTreeMap<Tensor, BTreeSet<SliceId>>,
     /// Leaves of the open step that are not finite.
     withheld: BTreeMap<PartitionId, Withheld>,
     extra: PartitionSet,
@@ -86,6 +89,7 @@ impl Worker {
             here: BTreeMap::new(),
             computing: None,
             sums: BTreeMap::new(),
+            coming: BTreeMap::new(),
             withheld: BTreeMap::new(),
             extra: PartitionSet::default(),
             evaluation: None,
@@ -115,6 +119,11 @@ impl Worker {
             } => {
                 self.weights(slice, timeline, step, purpose, effects);
             }
+            Event::Coming {
+                timeline,
+                step,
+                computed,
+            } => self.coming(timeline, step, &computed, effects),
             Event::Computed {
                 timeline,
                 step,

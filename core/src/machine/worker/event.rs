@@ -52,6 +52,16 @@ pub enum Event {
         /// What they were pulled for.
         purpose: Use,
     },
+    /// What the sum of a node of `Compute` comes with is known, and its values come. `Computed` of the
+    /// same tensor follows once they are all there.
+    Coming {
+        /// The branch of history.
+        timeline: Timeline,
+        /// The step.
+        step: Step,
+        /// One of the nodes asked for; nothing is known of leaves that are not finite or audited.
+        computed: Computed,
+    },
     /// The answer to `Compute`, node by node; `last` ends it.
     Computed {
         /// The branch of history.
@@ -139,7 +149,8 @@ pub enum Effect {
         map: MapNumber,
         /// The step.
         step: Step,
-        /// What is sent; its tensor stays here.
+        /// What is sent; its tensor stays here. Values that still come are
+        /// sent as they do, and not to the end if leaves turn out not to be finite.
         computed: Computed,
     },
     /// Evaluate the nodes on the weights of the step; answered by `Computed` for each.

@@ -1,10 +1,8 @@
 //! The way of one step: pull, compute, push, and on to the next version.
 
-use std::collections::BTreeSet;
-
-use super::{Computed, Effect, Exit, PartitionSet, Sum, Withheld, Worker};
-use crate::id::{PartitionId, SliceId, Step, Timeline};
-use crate::message::{ShardSays, Use, Verdict, WorkerAsks, WorkerSays};
+use super::{Effect, Exit, PartitionSet, Sum, Worker};
+use crate::id::{SliceId, Step, Timeline};
+use crate::message::{ShardSays, Use, Verdict, WorkerAsks};
 use crate::tree::Node;
 
 impl Worker {
@@ -19,6 +17,9 @@ impl Worker {
     pub(super) fn slice_down(&mut self, slice: SliceId) {
         if let Some(up) = self.links.get_mut(&slice) {
             *up = false;
+        }
+        for sent in self.coming.values_mut() {
+            sent.remove(&slice);
         }
         // What that slice answered may have been lost with it.
         for sum in self.sums.values_mut() {
@@ -115,6 +116,7 @@ impl Worker {
         for (_, sum) in std::mem::take(&mut self.sums) {
             effects.push(Effect::Free(sum.computed.tensor));
         }
+        self.coming.clear();
         self.withheld.clear();
         self.extra = PartitionSet::default();
     }
@@ -244,103 +246,6 @@ impl Worker {
         });
     }
 
-    pub(super) fn computed(
-        &mut self,
-        timeline: Timeline,
-        step: Step,
-        computed: Computed,
-        last: bool,
-        effects: &mut Vec<Effect>,
-    ) {
-        if last {
-            self.computing = None;
-        }
-        // Also of a step that is over: the sum came too late, the opinion did not.
-        if computed.non_finite.is_empty() {
-            for (partition, digest) in &computed.audited {
-                self.audited(timeline, step, *partition, *digest);
-            }
-        }
-        if self.timeline() != Some(timeline) || step != self.step {
-            effects.push(Effect::Free(computed.tensor));
-            return;
-        }
-        if !computed.non_finite.is_empty() {
-            return self.withhold(timeline, step, computed, effects);
-        }
-        let node = computed.node;
-        let sum = Sum {
-            computed,
-            answered: BTreeSet::new(),
-        };
-        for slice in self.up() {
-            self.send(slice, &sum, effects);
-        }
-        if let Some(replaced) = self.sums.insert(node, sum) {
-            effects.push(Effect::Free(replaced.computed.tensor));
-        }
-    }
-
-    /// A leaf that is not finite is reported, not pushed; the rest of its node is evaluated again
-    /// without it.
-    fn withhold(
-        &mut self,
-        timeline: Timeline,
-        step: Step,
-        computed: Computed,
-        effects: &mut Vec<Effect>,
-    ) {
-        effects.push(Effect::Free(computed.tensor));
-        for (partition, digest) in computed.non_finite {
-            let before = self.withheld.get(&partition);
-            let leaf = Withheld {
-                digest: Some(digest),
-                evaluations: before.map_or(0, |leaf| leaf.evaluations) + 1,
-            };
-            self.withheld.insert(partition, leaf);
-            self.extra = self.extra.iter().filter(|p| *p != partition).collect();
-            self.report(timeline, step, (partition, leaf), effects);
-        }
-    }
-
-    fn is_withheld(&self, partition: PartitionId) -> bool {
-        let leaf = self.withheld.get(&partition);
-        leaf.is_some_and(|leaf| leaf.digest.is_some())
-    }
-
-    fn send(&self, slice: SliceId, sum: &Sum, effects: &mut Vec<Effect>) {
-        let Some(assignment) = &self.assignment else {
-            return;
-        };
-        if let Some(view) = assignment.views.iter().find(|view| view.slice == slice) {
-            effects.push(Effect::Push {
-                view: view.clone(),
-                timeline: assignment.timeline,
-                map: assignment.map,
-                step: self.step,
-                computed: sum.computed.clone(),
-            });
-        }
-    }
-
-    fn push_uncovered(
-        &mut self,
-        slice: SliceId,
-        covered: &PartitionSet,
-        effects: &mut Vec<Effect>,
-    ) {
-        let with_samples = self.rules.sampling.with_samples(self.step);
-        let mut sums = std::mem::take(&mut self.sums);
-        for (node, sum) in &mut sums {
-            if covered.includes_node(*node, &with_samples) {
-                sum.answered.insert(slice);
-            } else {
-                self.send(slice, sum, effects);
-            }
-        }
-        self.sums = sums;
-    }
-
     /// The messages that were waited for may have been lost.
     pub(super) fn ask_again(&self, effects: &mut Vec<Effect>) {
         if let Some(timeline) = self.timeline() {
@@ -358,29 +263,7 @@ impl Worker {
         self.pull_missing(slice, effects);
         let unanswered = |sum: &&Sum| !sum.answered.contains(&slice);
         for sum in self.sums.values().filter(unanswered) {
-            self.send(slice, sum, effects);
+            self.send(slice, &sum.computed, effects);
         }
-    }
-
-    /// Nothing is said between two lives: the coordinator would take it for the next one's, which
-    /// has evaluated nothing yet, and so for a second evaluation.
-    fn report(
-        &self,
-        timeline: Timeline,
-        step: Step,
-        (partition, leaf): (PartitionId, Withheld),
-        effects: &mut Vec<Effect>,
-    ) {
-        let evaluations = leaf.evaluations;
-        let digest = leaf.digest.filter(|_| self.incarnation.is_some());
-        effects.extend(digest.map(|digest| {
-            Effect::Say(WorkerSays::NonFinite {
-                timeline,
-                step,
-                partition,
-                digest,
-                evaluations,
-            })
-        }));
     }
 }

@@ -1,4 +1,5 @@
 mod audits;
+mod coming;
 mod views;
 
 use super::*;
