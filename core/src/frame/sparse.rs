@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use super::{FrameError, MAX_PIECE_BYTES};
 
-/// Values of a piece; only a tensor's last has fewer.
+/// Most values of a piece.
 pub const PIECE_VALUES: usize = MAX_PIECE_BYTES as usize / VALUE;
 
 const VALUE: usize = size_of::<f32>();
@@ -23,6 +23,10 @@ const GAP: usize = RUN / VALUE;
 
 /// Values that are looked at before all are. Each is a miss of the cache: another thread made them.
 const SAMPLES: usize = 32;
+
+/// By how much more each of them lies further than the one before: prime, so that it has no common
+/// factor with the width of a layer.
+const SPREAD: usize = 8191;
 
 /// Writes the runs of `values` that are not zero to `out` (cleared first), if they take at most half
 /// the bytes; else the contents of `out` are unspecified.
@@ -41,13 +45,7 @@ pub fn encode_changed(values: &[f32], before: &[f32], out: &mut Vec<u8>) -> bool
 
 fn encode(values: &[f32], left_out: impl Fn(usize) -> bool, out: &mut Vec<u8>) -> bool {
     out.clear();
-    let step = (values.len() / SAMPLES).max(1);
-    let sample = (0..values.len()).step_by(step);
-    // A dense layer behind units and pixels that are off has every other zero as well, and none to
-    // spare: it is not looked through.
-    let spare = sample.len() / 4;
-    let mut kept = sample.filter(|value| !left_out(*value));
-    if kept.nth(spare).is_some() || values.is_empty() {
+    if looks_dense(values.len(), &left_out) {
         return false;
     }
     let most = size_of_val(values) / 2;
@@ -66,6 +64,19 @@ fn encode(values: &[f32], left_out: impl Fn(usize) -> bool, out: &mut Vec<u8>) -
         rest = end;
     }
     true
+}
+
+/// Whether a few values say that looking at all of them is not worth it. A dense layer behind units and
+/// pixels that are off has every other zero as well, and none to spare.
+fn looks_dense(values: usize, left_out: impl Fn(usize) -> bool) -> bool {
+    let step = values / SAMPLES;
+    if step == 0 {
+        return values == 0;
+    }
+    // Values at even distances are of one unit, if a layer has a power of two of them.
+    let sample = (0..SAMPLES).map(|number| number * step + (number * SPREAD) % step);
+    let mut kept = sample.filter(|value| !left_out(*value));
+    kept.nth(SAMPLES / 4).is_some()
 }
 
 /// The end of the run that begins with `values`: behind its last value that is not followed by as
@@ -177,6 +188,16 @@ mod tests {
         assert!(bytes.is_empty(), "nothing changed, NaN included");
         let other: Vec<f32> = before.iter().map(|value| value + 1.0).collect();
         assert!(!encode_changed(&other, &before, &mut bytes), "all changed");
+    }
+
+    #[test]
+    fn a_unit_that_is_off_does_not_pass_for_all() {
+        for width in [2, 100, 128, 512, 1000] {
+            let off = |value: usize| value.is_multiple_of(width);
+            assert!(looks_dense(PIECE_VALUES, off), "{width} units");
+        }
+        let rows = |value: usize| !(value / 64).is_multiple_of(9);
+        assert!(!looks_dense(PIECE_VALUES, rows), "one row of nine");
     }
 
     #[test]
