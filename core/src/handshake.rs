@@ -11,7 +11,7 @@ use crate::frame::Checksum;
 use crate::id::{Incarnation, RunId, SliceId};
 
 /// Version of the messages on a link. It goes up when an old peer could misread a new one.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 /// Smallest receive window in bytes that a peer may announce: with less, credit that is gathered
 /// before it is returned could stop a stream of pieces.

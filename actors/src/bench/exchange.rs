@@ -175,7 +175,7 @@ async fn push_round(
     for _ in 0..plan.contributions {
         let tensor = OutTensor {
             header: header(Step(0)),
-            values: values.clone(),
+            values: values.clone().into(),
             before: None,
         };
         link.sender().try_send(&tensor)?;

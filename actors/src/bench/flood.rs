@@ -173,7 +173,7 @@ async fn push(plan: FloodPlan, address: Address, held: Arc<Held>) -> Result<Dura
         let values = HeldTensor::new(&pool, plan.values, number, &held);
         let tensor = OutTensor {
             header: header(Step(number)),
-            values: SharedValues::new(Arc::new(values)),
+            values: SharedValues::new(Arc::new(values)).into(),
             before: None,
         };
         number += 1;

@@ -146,7 +146,8 @@ async fn push(plan: SlowReaderPlan, address: Address) -> Result<Pushed, BenchErr
     for number in 0..plan.tensors {
         let tensor = OutTensor {
             header: header(Step(number)),
-            values: SharedValues::new(Arc::new(HeldTensor::new(&pool, plan.values, number, &held))),
+            values: SharedValues::new(Arc::new(HeldTensor::new(&pool, plan.values, number, &held)))
+                .into(),
             before: None,
         };
         let start = Instant::now();

@@ -10,11 +10,12 @@
 //! - [`dial`], [`Listener`], [`Knock`]: making a link;
 //! - [`LinkSender`]: control, tensors, newest-only streams;
 //! - [`Inbox`]: what came in;
-//! - [`BufferPool`], [`SharedValues`], [`JointBuffer`]: memory;
+//! - [`BufferPool`], [`SharedValues`], [`JointBuffer`], [`Coming`]: memory;
 //! - [`Backoff`]: when to dial again.
 
 mod assembly;
 mod backoff;
+mod coming;
 mod connect;
 mod error;
 mod inbox;
@@ -46,6 +47,7 @@ use socket::{Ends, Socket};
 
 pub use assembly::{Before, Filter, Wanted};
 pub use backoff::Backoff;
+pub use coming::{Coming, OutValues};
 pub use connect::{Address, dial};
 pub use error::{BindError, DialError, LinkError, SendError};
 pub use inbox::{ControlMessage, Inbox, Received};

@@ -9,6 +9,7 @@ use std::ops::Range;
 
 use resilin_core::frame::{Credit, DataHeader, PIECE_VALUES};
 
+use super::coming::{Found, OutValues};
 use super::pool::SharedValues;
 
 /// Most bytes of control frames that wait: four of the longest.
@@ -23,7 +24,7 @@ pub struct OutTensor {
     /// What it is.
     pub header: DataHeader,
     /// Its values.
-    pub values: SharedValues,
+    pub values: OutValues,
     /// The values of the version that the header's `based_on` names, where the receiver has them:
     /// what changed since is enough.
     pub before: Option<SharedValues>,
@@ -59,6 +60,16 @@ pub(super) struct Piece {
     pub(super) header: DataHeader,
     pub(super) values: SharedValues,
     pub(super) before: Option<SharedValues>,
+}
+
+/// What there is to send of the tensor under way.
+#[derive(Debug)]
+enum Next {
+    Piece(Box<Piece>),
+    /// Its values or the credit for them have yet to come.
+    Wait,
+    /// Its values will never come.
+    GivenUp,
 }
 
 /// Where the tensor being sent came from.
@@ -213,10 +224,16 @@ impl Outbox {
                 lane: self.lane.told,
             }));
         }
-        if self.current.is_none() {
-            self.current = self.begin();
+        loop {
+            if self.current.is_none() {
+                self.current = Some(self.begin()?);
+            }
+            match self.piece() {
+                Next::Piece(piece) => return Some(Work::Piece(piece)),
+                Next::Wait => return None,
+                Next::GivenUp => self.leave_out(),
+            }
         }
-        self.piece().map(|piece| Work::Piece(Box::new(piece)))
     }
 
     /// Takes the next tensor: a stream's after a queued one, and the other way round.
@@ -241,13 +258,24 @@ impl Outbox {
         })
     }
 
-    /// The next piece of the current tensor, if the credit allows it.
-    fn piece(&mut self) -> Option<Piece> {
-        let current = self.current.as_mut()?;
+    /// The next piece of the current tensor, if it is there and the credit allows it.
+    fn piece(&mut self) -> Next {
+        let Some(current) = &mut self.current else {
+            return Next::Wait;
+        };
         let length = current.tensor.values.len();
-        let range: Range<usize> = current.sent..length.min(current.sent + PIECE_VALUES);
+        let most = PIECE_VALUES.min(length - current.sent);
+        let values = match current.tensor.values.find(current.sent, most) {
+            Found::Some(values) => values,
+            Found::NotYet => return Next::Wait,
+            Found::Never => return Next::GivenUp,
+        };
+        let range: Range<usize> = current.sent..current.sent + values.len();
         let bytes = range.len() * size_of::<f32>();
-        self.credit = self.credit.checked_sub(bytes as u64)?;
+        let Some(credit) = self.credit.checked_sub(bytes as u64) else {
+            return Next::Wait;
+        };
+        self.credit = credit;
         let header = DataHeader {
             offset: range.start as u64,
             ..current.tensor.header.clone()
@@ -255,7 +283,7 @@ impl Outbox {
         current.sent = range.end;
         let piece = Piece {
             header,
-            values: current.tensor.values.part(range.clone()),
+            values,
             before: current.tensor.before.as_ref().map(|v| v.part(range)),
         };
         if current.sent == length {
@@ -265,7 +293,15 @@ impl Outbox {
             }
             self.current = None;
         }
-        Some(piece)
+        Next::Piece(Box::new(piece))
+    }
+
+    /// Drops the current tensor where it is; the next one takes its place at the peer, too.
+    fn leave_out(&mut self) {
+        let current = self.current.take();
+        if let Some(current) = current.filter(|current| current.origin == Origin::Queue) {
+            self.queued_bytes -= current.tensor.bytes();
+        }
     }
 
     /// Bytes of queued tensors, each whole until its last piece is written.

@@ -30,7 +30,7 @@ fn tensor(step: u64, mib: usize) -> OutTensor {
             weight: 0.0,
             loss_sum: 0.0,
         },
-        values: SharedValues::new(Arc::new(vec![0.0; values])),
+        values: SharedValues::new(Arc::new(vec![0.0; values])).into(),
         before: None,
     }
 }

@@ -110,7 +110,7 @@ impl Reader {
             return self.lane_piece(prelude, header, values).await;
         }
         match header.encoding {
-            Encoding::SparseRows | Encoding::ChangedRows => {
+            Encoding::SparseRows { .. } | Encoding::ChangedRows { .. } => {
                 return self.piece_in_runs(prelude, header, values, scratch).await;
             }
             Encoding::F32 | Encoding::Bf16 | Encoding::Int8 | Encoding::TopK => {}
@@ -186,7 +186,7 @@ impl Reader {
             Checksum::On => frame::crc(runs),
             Checksum::Off => 0,
         })?;
-        let changes = header.encoding == Encoding::ChangedRows;
+        let changes = matches!(header.encoding, Encoding::ChangedRows { .. });
         let header = DataHeader {
             encoding: Encoding::F32,
             ..header

@@ -37,7 +37,7 @@ pub struct LinkCounters {
 pub(super) struct Shared {
     state: Mutex<State>,
     /// The writer has something to do, or the link has ended.
-    work: Notify,
+    work: Arc<Notify>,
     /// The queue has become shorter, or the link has ended.
     space: Notify,
     ended: Notify,
@@ -72,7 +72,7 @@ impl Shared {
                 queued_bytes_max: 0,
                 unreturned: 0,
             }),
-            work: Notify::new(),
+            work: Arc::default(),
             space: Notify::new(),
             ended: Notify::new(),
             frames_in: AtomicU64::new(0),
@@ -114,7 +114,9 @@ impl Shared {
     /// Queues the tensor if there is room for it.
     pub(super) fn push_tensor(&self, tensor: &OutTensor) -> Result<(), SendError> {
         self.queue(|outbox| outbox.push_tensor(tensor))?
-            .map_err(|_full| SendError::Full)
+            .map_err(|_full| SendError::Full)?;
+        tensor.values.listen(&self.work);
+        Ok(())
     }
 
     pub(super) fn set_newest(&self, stream: Stream, tensor: OutTensor) -> Result<(), LinkError> {

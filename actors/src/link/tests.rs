@@ -1,5 +1,6 @@
 //! Links over real loopback sockets. Every wait has a deadline; nothing sleeps.
 
+mod coming;
 mod faults;
 mod flow;
 mod handshake;
@@ -91,7 +92,7 @@ fn header(step: u64, node: u32) -> DataHeader {
 fn tensor(step: u64, values: Vec<f32>) -> OutTensor {
     OutTensor {
         header: header(step, 0),
-        values: SharedValues::new(Arc::new(values)),
+        values: SharedValues::new(Arc::new(values)).into(),
         before: None,
     }
 }

@@ -87,11 +87,13 @@ async fn write_one(
 /// The runs of a piece and what they mean, where that is shorter: of a table, whose rows a step mostly
 /// leaves alone, both the gradient and the weights.
 fn in_runs(piece: &Piece, runs: &mut Vec<u8>) -> Option<Encoding> {
-    let (values, encoding) = (&piece.values, Encoding::ChangedRows);
+    let values = &piece.values;
+    let count = u32::try_from(values.len()).expect("a piece is shorter");
     match (piece.header.kind, &piece.before) {
-        (_, Some(before)) => frame::encode_changed(values, before, runs).then_some(encoding),
+        (_, Some(before)) => frame::encode_changed(values, before, runs)
+            .then_some(Encoding::ChangedRows { values: count }),
         (Kind::Gradient, None) => {
-            frame::encode_sparse(values, runs).then_some(Encoding::SparseRows)
+            frame::encode_sparse(values, runs).then_some(Encoding::SparseRows { values: count })
         }
         (
             Kind::Weights | Kind::Delta | Kind::SlotState | Kind::Vote | Kind::Root | Kind::State,

@@ -191,7 +191,7 @@ impl ShardActor {
         let before = based_on.and_then(|version| self.versions.get(&version));
         let tensor = OutTensor {
             header: self.weights_header(step, before.and(based_on)),
-            values,
+            values: values.into(),
             before: before.cloned(),
         };
         if let Err(error) = sender.send_newest(stream, tensor) {

@@ -92,7 +92,7 @@ impl ShardActor {
         let header = self.belongs(step).header(Kind::Root, 0);
         self.mirror.queue(OutTensor {
             header,
-            values,
+            values: values.into(),
             before: None,
         });
     }

@@ -77,7 +77,7 @@ impl Belongs {
         numbered
             .map(|(index, values)| OutTensor {
                 header: self.header(Kind::State, index),
-                values,
+                values: values.into(),
                 before: None,
             })
             .collect()

@@ -28,8 +28,8 @@ use crate::stint::Stint;
 mod mailbox;
 
 pub(super) use mailbox::{
-    Arrived, Audited, Evaluated, Failed, Heard, Linked, Opened, Orphaned, Scored, SliceGone,
-    Terminate, Told,
+    Arrived, Audited, Coming, Evaluated, Failed, Heard, Linked, Opened, Orphaned, Scored,
+    SliceGone, Terminate, Told,
 };
 
 /// Time for the last words on the control link.

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::time::Instant;
@@ -10,13 +11,14 @@ use actix::Addr;
 use resilin_core::machine::worker::Regrouped;
 use resilin_core::message::TaskScore;
 use resilin_core::tree::Node;
-use resilin_core::{PartitionId, Step, Timeline};
-use resilin_learn::kernel::{EvaluateError, Evaluator, NodeResult, Which, score_range};
+use resilin_core::{PartitionId, Step, Tensor, Timeline};
+use resilin_learn::kernel::{Early, EvaluateError, Evaluator, NodeResult, Which, score_range};
 use resilin_learn::task::Task;
 
-use super::actor::{Audited, Evaluated, Failed, Scored, WorkerActor};
+use super::actor::{Audited, Coming, Evaluated, Failed, Scored, WorkerActor};
+use super::parts::Parts;
 use super::tensors::Whole;
-use crate::link::{BufferPool, SharedValues};
+use crate::link::{BufferPool, OutValues};
 
 /// Compute time after which older measurements count half, in seconds.
 const MEMORY: f64 = 2.0;
@@ -30,6 +32,7 @@ struct Desk {
     more: Condvar,
     speed: Mutex<Speed>,
     pool: BufferPool,
+    sums: AtomicU64,
 }
 
 #[derive(Default)]
@@ -87,10 +90,11 @@ struct Speed {
     seconds: f64,
 }
 
-/// One evaluated node, before it has a handle.
+/// One node's sum.
 pub(super) struct Sum {
     pub(super) node: Node,
-    pub(super) values: SharedValues,
+    pub(super) tensor: Tensor,
+    pub(super) values: OutValues,
     pub(super) result: NodeResult,
 }
 
@@ -102,6 +106,7 @@ impl Crew {
             more: Condvar::new(),
             speed: Mutex::default(),
             pool,
+            sums: AtomicU64::new(0),
         }))
     }
 
@@ -287,13 +292,31 @@ impl Desk {
         worker: &Addr<WorkerActor>,
     ) -> Result<(), EvaluateError> {
         let began = Instant::now();
-        let mut values = self.pool.take(task.layout.len());
+        let length = task.layout.len();
+        let mut out = self.pool.take(length);
         let weights = batch.weights.get();
-        let result = evaluator.evaluate(&weights, batch.step, node, &mut values)?;
+        let tensor = Tensor(self.sums.fetch_add(1, Ordering::Relaxed));
+        let mut parts = Parts::new(&self.pool, length, |outcome, values| {
+            worker.do_send(Coming {
+                timeline: batch.timeline,
+                step: batch.step,
+                node,
+                tensor,
+                values,
+                outcome,
+            });
+        });
+        let early: Option<&mut dyn Early> = Some(&mut parts);
+        let result = evaluator.evaluate_early(&weights, batch.step, node, &mut out, early)?;
         self.measured(result.outcome.samples, began.elapsed().as_secs_f64());
+        let values = match parts.end(result.non_finite.is_empty()) {
+            Some(coming) => OutValues::Coming(coming),
+            None => out.share().into(),
+        };
         let sum = Sum {
             node,
-            values: values.share(),
+            tensor,
+            values,
             result,
         };
         // Under the lock, so that the message that says `last` is the last one.

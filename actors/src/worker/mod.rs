@@ -8,6 +8,7 @@ mod compute;
 mod data;
 mod debut;
 mod join;
+mod parts;
 mod stored;
 mod tensors;
 

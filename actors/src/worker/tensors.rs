@@ -8,33 +8,27 @@ use resilin_core::frame::DataHeader;
 use resilin_core::message::Use;
 use resilin_core::{MapNumber, SliceId, Step, Tensor, Timeline};
 
-use crate::link::{BufferPool, JointBuffer, PooledBuffer, SharedValues, Wanted};
+use crate::link::{BufferPool, JointBuffer, OutValues, PooledBuffer, Wanted};
 
 /// Sums by handle.
 #[derive(Default)]
-pub(super) struct Sums {
-    held: BTreeMap<Tensor, SharedValues>,
-    last: Tensor,
-}
+pub(super) struct Sums(BTreeMap<Tensor, OutValues>);
 
 impl Sums {
-    /// Takes a sum in and names it.
-    pub(super) fn insert(&mut self, values: SharedValues) -> Tensor {
-        self.last = self.last.next();
-        self.held.insert(self.last, values);
-        self.last
+    /// Takes a sum in, the first time that it is heard of.
+    pub(super) fn insert(&mut self, tensor: Tensor, values: OutValues) {
+        self.0.entry(tensor).or_insert(values);
     }
 
     /// A sum that the machine has not freed.
-    pub(super) fn get(&self, tensor: Tensor) -> &SharedValues {
-        self.held
-            .get(&tensor)
-            .expect("held until the machine frees it")
+    pub(super) fn get(&self, tensor: Tensor) -> &OutValues {
+        let values = self.0.get(&tensor);
+        values.expect("held until the machine frees it")
     }
 
     /// Gives the memory back, as soon as no link sends from it.
     pub(super) fn free(&mut self, tensor: Tensor) {
-        self.held.remove(&tensor);
+        self.0.remove(&tensor);
     }
 }
 

@@ -39,9 +39,15 @@ pub enum Encoding {
     /// Indices and values of the largest entries.
     TopK,
     /// Runs of values of a piece that is mostly zero, such as the rows of a table that a step touched.
-    SparseRows,
+    SparseRows {
+        /// Values of the piece.
+        values: u32,
+    },
     /// Runs of values of a piece of which the rest is as in the version that it is based on.
-    ChangedRows,
+    ChangedRows {
+        /// Values of the piece.
+        values: u32,
+    },
 }
 
 /// Header of one piece of a tensor; all pieces of a tensor differ only in `offset`.
@@ -92,11 +98,13 @@ impl DataHeader {
         let fault = |text: String| Err(FrameError::Data(text));
         match self.encoding {
             Encoding::F32 => {}
-            Encoding::SparseRows => return self.check_runs(payload),
-            Encoding::ChangedRows if self.based_on.is_none() => {
+            Encoding::SparseRows { values } => return self.check_runs(values as usize, payload),
+            Encoding::ChangedRows { .. } if self.based_on.is_none() => {
                 return fault("changes since no version".into());
             }
-            Encoding::ChangedRows => return self.check_runs(payload),
+            Encoding::ChangedRows { values } => {
+                return self.check_runs(values as usize, payload);
+            }
             Encoding::Bf16 | Encoding::Int8 | Encoding::TopK => {
                 return fault(format!("encoding {:?} is not supported", self.encoding));
             }
@@ -117,13 +125,13 @@ impl DataHeader {
         }
     }
 
-    /// A piece in runs has as many values as any other in its place, and fewer bytes.
-    fn check_runs(&self, payload: usize) -> Result<usize, FrameError> {
+    /// A piece in runs has values that there could be in its place, and fewer bytes.
+    fn check_runs(&self, values: usize, payload: usize) -> Result<usize, FrameError> {
         let left = self.total.saturating_sub(self.offset);
-        let values = left.min(PIECE_VALUES as u64) as usize;
-        if values == 0 || payload > values * 4 {
+        let most = left.min(PIECE_VALUES as u64) as usize;
+        if values == 0 || values > most || payload > values * 4 {
             return Err(FrameError::Data(format!(
-                "{payload} bytes for the {values} values of a piece in runs"
+                "{payload} bytes for {values} of the {left} values that are left, in runs"
             )));
         }
         Ok(values)

@@ -48,7 +48,7 @@ async fn every_bit_arrives_in_one_piece_and_in_many() {
                     Stream(0),
                     OutTensor {
                         header: expected,
-                        values: buffer.share(),
+                        values: buffer.share().into(),
                         before: None,
                     },
                 )
@@ -122,7 +122,7 @@ async fn a_peer_that_does_not_read_bounds_the_sender_and_stops_nobody_else() {
     let values = SharedValues::new(Arc::new(vec![1.0; MIB / 4]));
     let tensor = || OutTensor {
         header: header(1, 0),
-        values: values.clone(),
+        values: values.clone().into(),
         before: None,
     };
     let mut accepted = 0;
@@ -282,7 +282,7 @@ async fn a_version_arrives_as_the_changes_since_the_one_before() {
     assert_eq!(bits(&next_tensor(&mut here).await.1), bits(&after));
     // What has changed everywhere comes whole.
     let other: Vec<f32> = after.iter().map(|value| value + 1.0).collect();
-    next.values = SharedValues::new(Arc::new(other.clone()));
+    next.values = SharedValues::new(Arc::new(other.clone())).into();
     there.sender().try_send(&next).unwrap();
     assert_eq!(bits(&next_tensor(&mut here).await.1), bits(&other));
     let out = there.sender().counters();
@@ -296,7 +296,7 @@ async fn changes_to_what_is_not_here_end_the_link() {
     let (there, mut here) = pair(options(), options()).await;
     let mut next = tensor(2, vec![1.0; 100]);
     next.header.based_on = Some(Step(1));
-    next.before = Some(next.values.clone());
+    next.before = Some(SharedValues::new(Arc::new(vec![1.0; 100])));
     there.sender().try_send(&next).unwrap();
     let cause = next_end(&mut here).await.to_string();
     assert!(cause.contains("changes to what is not here"), "{cause}");

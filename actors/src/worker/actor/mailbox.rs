@@ -3,13 +3,15 @@
 use actix::{Context, Handler, Message};
 use resilin_core::machine::worker::{Computed, Event};
 use resilin_core::message::{CoordinatorSays, ShardSays, TaskScore, Verdict};
-use resilin_core::{Incarnation, LinkId, MapNumber, PartitionId, SliceId, Step, Timeline};
+use resilin_core::tree::Node;
+use resilin_core::{Incarnation, LinkId, MapNumber, PartitionId, SliceId, Step, Tensor, Timeline};
+use resilin_learn::model::Outcome;
 use tokio::sync::mpsc;
 
 use super::WorkerActor;
 use crate::clock::Tick;
 use crate::exit::Exit;
-use crate::link::{LinkSender, OutTensor, PooledBuffer};
+use crate::link::{self, LinkSender, OutTensor, OutValues, PooledBuffer};
 use crate::worker::compute::Sum;
 use crate::worker::debut::Milestone;
 
@@ -70,6 +72,18 @@ pub(in crate::worker) struct Arrived {
     pub(in crate::worker) step: Step,
     /// The values, where they are not at their place yet.
     pub(in crate::worker) values: PooledBuffer,
+}
+
+/// The values of a node's sum come.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(in crate::worker) struct Coming {
+    pub(in crate::worker) timeline: Timeline,
+    pub(in crate::worker) step: Step,
+    pub(in crate::worker) node: Node,
+    pub(in crate::worker) tensor: Tensor,
+    pub(in crate::worker) values: link::Coming,
+    pub(in crate::worker) outcome: Outcome,
 }
 
 /// A node is evaluated.
@@ -212,6 +226,28 @@ impl Handler<Arrived> for WorkerActor {
     }
 }
 
+impl Handler<Coming> for WorkerActor {
+    type Result = ();
+
+    fn handle(&mut self, coming: Coming, context: &mut Context<Self>) {
+        let Coming {
+            timeline,
+            step,
+            node,
+            tensor,
+            values,
+            outcome,
+        } = coming;
+        self.sums.insert(tensor, OutValues::Coming(values));
+        let event = Event::Coming {
+            timeline,
+            step,
+            computed: computed(node, tensor, outcome),
+        };
+        self.event(event, context);
+    }
+}
+
 impl Handler<Evaluated> for WorkerActor {
     type Result = ();
 
@@ -223,15 +259,11 @@ impl Handler<Evaluated> for WorkerActor {
             last,
         } = evaluated;
         self.debut.reach(Milestone::Computed);
-        let outcome = sum.result.outcome;
+        self.sums.insert(sum.tensor, sum.values);
         let computed = Computed {
-            node: sum.node,
-            tensor: self.sums.insert(sum.values),
-            samples: outcome.samples,
-            weight: outcome.weight,
-            loss_sum: outcome.loss_sum,
             non_finite: sum.result.non_finite,
             audited: sum.result.audited,
+            ..computed(sum.node, sum.tensor, sum.result.outcome)
         };
         let event = Event::Computed {
             timeline,
@@ -240,6 +272,18 @@ impl Handler<Evaluated> for WorkerActor {
             last,
         };
         self.event(event, context);
+    }
+}
+
+fn computed(node: Node, tensor: Tensor, outcome: Outcome) -> Computed {
+    Computed {
+        node,
+        tensor,
+        samples: outcome.samples,
+        weight: outcome.weight,
+        loss_sum: outcome.loss_sum,
+        non_finite: Vec::new(),
+        audited: Vec::new(),
     }
 }
 
