@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use resilin_core::ledger;
+use resilin_core::machine::worker::Computed;
 use resilin_core::machine::{job, saver, shard};
 use resilin_core::message::{
     Branch, CoordinatorSays, ShardOrder, ShardReport, ShardSays, SliceSays, SliceView, Use,
@@ -98,6 +99,15 @@ pub(super) enum Chore {
         step: Step,
         node: Node,
         weights: Arc<Vec<f32>>,
+        last: bool,
+        /// When the last value is there, if the values come meanwhile.
+        ends: Option<Time>,
+    },
+    /// The last value of a sum is there.
+    Finish {
+        timeline: Timeline,
+        step: Step,
+        computed: Computed,
         last: bool,
     },
     Audit {

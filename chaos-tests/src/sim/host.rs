@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use resilin_core::layout::SliceMap;
 use resilin_core::machine::Rules;
+use resilin_core::machine::shard::Push;
 use resilin_core::machine::worker::Worker;
 use resilin_core::message::{Use, WorkerAsks};
 use resilin_core::time::Time;
@@ -53,6 +54,8 @@ pub(super) struct Host {
     /// Weights of steps that are audited.
     pub(super) retained: BTreeMap<Step, Arc<Vec<f32>>>,
     pub(super) tensors: BTreeMap<Tensor, Arc<Vec<f32>>>,
+    /// What waits for the values of a sum that still come.
+    pub(super) unsent: BTreeMap<Tensor, Vec<(LinkId, Push, Arc<Vec<f32>>)>>,
     pub(super) next_tensor: u64,
     pub(super) armed: Option<Time>,
 }
@@ -82,6 +85,7 @@ impl Host {
             asked: BTreeMap::new(),
             retained: BTreeMap::new(),
             tensors: BTreeMap::new(),
+            unsent: BTreeMap::new(),
             next_tensor: 0,
             armed: None,
         }

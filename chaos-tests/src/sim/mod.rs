@@ -19,6 +19,7 @@ mod processes;
 mod saving;
 mod shards;
 mod store;
+mod sums;
 mod workers;
 
 use std::collections::{BTreeMap, VecDeque};

@@ -2,18 +2,16 @@
 
 use std::sync::Arc;
 
+use resilin_core::LinkId;
 use resilin_core::machine::shard::Push;
-use resilin_core::machine::worker::{Computed, Effect, Event};
+use resilin_core::machine::worker::{Effect, Event};
 use resilin_core::message::{TaskScore, Use};
 use resilin_core::time::{Span, Time};
-use resilin_core::tree::Node;
-use resilin_core::{LinkId, PartitionId, SliceId, Step, Tensor, Timeline};
-use resilin_learn::kernel::{BlockHasher, Which, score_range};
+use resilin_learn::kernel::{Which, score_range};
 
 use super::events::{Chore, End, Happening, Packet, Role};
 use super::host::Host;
 use super::{Checked, Sim, bugs, processes};
-use crate::invariants::Fact;
 
 impl Sim<'_> {
     /// A worker's process; `name` is another's if its host was copied.
@@ -64,7 +62,10 @@ impl Sim<'_> {
         };
         let evaluates = matches!(
             chore,
-            Chore::Evaluate { .. } | Chore::Audit { .. } | Chore::Score { .. }
+            Chore::Evaluate { .. }
+                | Chore::Finish { .. }
+                | Chore::Audit { .. }
+                | Chore::Score { .. }
         );
         if evaluates && host.stuck > self.now {
             self.queue.push(host.stuck, Happening::Chore(id, chore));
@@ -98,7 +99,35 @@ impl Sim<'_> {
                 node,
                 weights,
                 last,
-            } => self.evaluate(id, (timeline, step, node), &weights, last),
+                ends,
+            } => {
+                let computed = self.evaluate(id, (step, node), &weights)?;
+                let finish = Chore::Finish {
+                    timeline,
+                    step,
+                    computed,
+                    last,
+                };
+                match ends.filter(|ends| *ends > self.now) {
+                    Some(ends) => self.begin_sum(id, finish, ends),
+                    None => self.chore(id, finish),
+                }
+            }
+            Chore::Finish {
+                timeline,
+                step,
+                computed,
+                last,
+            } => {
+                self.send_rest(id, &computed);
+                let event = Event::Computed {
+                    timeline,
+                    step,
+                    computed,
+                    last,
+                };
+                self.worker(id, event)
+            }
             Chore::Audit {
                 timeline,
                 step,
@@ -143,63 +172,6 @@ impl Sim<'_> {
                 self.worker(id, event)
             }
         }
-    }
-
-    fn evaluate(
-        &mut self,
-        id: u32,
-        (timeline, step, node): (Timeline, Step, Node),
-        weights: &[f32],
-        last: bool,
-    ) -> Checked {
-        let rows_of = self.bug_in_rows(id, step);
-        let host = self.hosts.get_mut(&id).expect("seen by the caller");
-        let mut values = vec![0.0; weights.len()];
-        let result = host.evaluator.evaluate(weights, rows_of, node, &mut values);
-        let mut result = result.expect("rows of the tests can be read");
-        if host.spoilt > 0 {
-            host.spoilt -= 1;
-            let leaf = self.rules.first_leaf(step, node);
-            values[0] = f32::NAN;
-            // No two failures are alike, or they would confirm each other.
-            values[1] = self.stats.events as f32;
-            let digest = BlockHasher::default().digest(&values);
-            result.non_finite = vec![(leaf, digest)];
-        }
-        let flips = host.flips > 0 && result.non_finite.is_empty();
-        if flips {
-            host.flips -= 1;
-            // Large enough to be seen in any sum, and finite.
-            values[0] = f32::from_bits(values[0].to_bits() ^ (1 << 22));
-            let leaf = self.rules.first_leaf(step, node);
-            let digest = BlockHasher::default().digest(&values);
-            let audited = result.audited.iter_mut();
-            let found = audited.filter(|(of, _)| *of == leaf);
-            found.for_each(|(_, known)| *known = digest);
-            self.stats.flips += 1;
-            let flipped = Fact::Flipped(host.incarnation, step, leaf);
-            self.checker.see(&flipped)?;
-        }
-        let host = self.hosts.get_mut(&id).expect("seen by the caller");
-        host.next_tensor += 1;
-        let tensor = Tensor(host.next_tensor);
-        host.tensors.insert(tensor, Arc::new(values));
-        let computed = Computed {
-            node,
-            tensor,
-            samples: result.outcome.samples,
-            weight: result.outcome.weight,
-            loss_sum: result.outcome.loss_sum,
-            non_finite: result.non_finite,
-            audited: result.audited,
-        };
-        let event = Event::Computed {
-            timeline,
-            step,
-            computed,
-            last,
-        };
-        self.worker(id, event)
     }
 
     /// A link is gone, as the worker sees it.
@@ -340,38 +312,6 @@ impl Sim<'_> {
                 assert!(freed.is_some(), "{tensor} is freed once");
             }
             Effect::Exit(_) => self.end_worker(id),
-        }
-    }
-
-    fn send_push(&mut self, id: u32, slice: SliceId, push: Push) {
-        let host = &self.hosts[&id];
-        let Some(Some(link)) = host.data.get(&slice).copied() else {
-            return;
-        };
-        let layout = &self.oracle.task.layout;
-        let range = layout.values(host.slices.range(slice));
-        let values = Arc::new(host.tensors[&push.tensor][range].to_vec());
-        self.send(link, End::Listener, Packet::Pushed(push, values));
-    }
-
-    fn compute(&mut self, id: u32, timeline: Timeline, step: Step, nodes: &[Node]) {
-        let weights = self.hosts[&id].whole(Use::Train, step);
-        let slowness = u64::from(self.hosts[&id].slowness);
-        let with_samples = self.rules.sampling.with_samples(step);
-        let mut at = self.now;
-        for (index, node) in nodes.iter().enumerate() {
-            let leaves = (node.first()..node.end())
-                .filter(|p| with_samples.contains(PartitionId(*p)))
-                .count() as u64;
-            at = at + self.micros(400, 1_600).times(slowness * leaves);
-            let chore = Chore::Evaluate {
-                timeline,
-                step,
-                node: *node,
-                weights: Arc::clone(&weights),
-                last: index + 1 == nodes.len(),
-            };
-            self.queue.push(at, Happening::Chore(id, chore));
         }
     }
 
