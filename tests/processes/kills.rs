@@ -69,3 +69,30 @@ fn a_killed_supervisor_takes_its_processes_with_it() {
     drop(train.output());
     scene.assert_empty();
 }
+
+#[test]
+fn workers_killed_while_their_sums_are_on_the_way_change_no_bit() {
+    // Large enough for sums to be sent in portions while they are made.
+    let job = JOB
+        .replace("hidden = [24]", "hidden = [512, 512]")
+        .replace("block = 256", "block = 4096")
+        .replace("steps = 300", "steps = 200");
+    let scene = Scene::new(&job);
+    let (chain, reference) = scene.reference();
+    let train = train(&scene);
+    for (losses, victim, step) in [(1, 0, 10), (2, 1, 50), (3, 2, 80)] {
+        scene.until_step(step);
+        let workers = scene.until_workers(3);
+        signal(workers[victim], Signal::KILL);
+        scene.until("the loss is noticed", |status| status.job.lost == losses);
+    }
+    assert_success(&train.output());
+    scene.assert_empty();
+    assert_eq!(scene.read("train.chain"), chain);
+    let report = scene.report("train.json");
+    assert_eq!(report.weights_sha256, reference.weights_sha256);
+    assert_eq!(
+        (report.workers_lost, report.samples),
+        (3, reference.samples)
+    );
+}

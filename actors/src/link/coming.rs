@@ -41,16 +41,8 @@ struct State {
     /// Portions one after the other, with where each ends.
     here: Vec<(usize, SharedValues)>,
     given_up: bool,
-    /// Links that wait for more.
-    links: Vec<Arc<Notify>>,
-}
-
-impl State {
-    fn wake(&self) {
-        for link in &self.links {
-            link.notify_one();
-        }
-    }
+    /// Links that wait for values, and for which.
+    links: Vec<(Range<usize>, Arc<Notify>)>,
 }
 
 impl Coming {
@@ -69,17 +61,31 @@ impl Coming {
     /// If there are more values than were said to come.
     pub fn give(&self, portion: SharedValues) {
         let mut state = self.state();
-        let end = state.here.last().map_or(0, |(end, _)| *end) + portion.len();
+        let start = state.here.last().map_or(0, |(end, _)| *end);
+        let end = start + portion.len();
         assert!(end <= self.range.end, "portions of other values");
         state.here.push((end, portion));
-        state.wake();
+        let waits = |range: &Range<usize>| range.start < end && start < range.end;
+        for (_, link) in state.links.iter().filter(|(range, _)| waits(range)) {
+            link.notify_one();
+        }
     }
 
     /// No more will come: whoever sends the values stops in the middle, and what was sent is void.
     pub fn give_up(&self) {
         let mut state = self.state();
         state.given_up = true;
-        state.wake();
+        for (_, link) in &state.links {
+            link.notify_one();
+        }
+    }
+
+    /// The values that are there, one after the other.
+    #[cfg(test)]
+    pub(crate) fn values(&self) -> Vec<f32> {
+        let state = self.state();
+        let portions = state.here.iter().flat_map(|(_, portion)| portion.iter());
+        portions.copied().collect()
     }
 
     /// The values `range` of these.
@@ -110,7 +116,8 @@ impl Coming {
 
     /// Wakes `link` now and whenever there is more.
     fn listen(&self, link: &Arc<Notify>) {
-        self.state().links.push(Arc::clone(link));
+        let entry = (self.range.clone(), Arc::clone(link));
+        self.state().links.push(entry);
         link.notify_one();
     }
 

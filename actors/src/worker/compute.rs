@@ -292,11 +292,10 @@ impl Desk {
         worker: &Addr<WorkerActor>,
     ) -> Result<(), EvaluateError> {
         let began = Instant::now();
-        let length = task.layout.len();
-        let mut out = self.pool.take(length);
+        let mut out = self.pool.take(task.layout.len());
         let weights = batch.weights.get();
         let tensor = Tensor(self.sums.fetch_add(1, Ordering::Relaxed));
-        let mut parts = Parts::new(&self.pool, length, |outcome, values| {
+        let mut parts = Parts::new(&self.pool, |outcome, values| {
             worker.do_send(Coming {
                 timeline: batch.timeline,
                 step: batch.step,

@@ -19,8 +19,8 @@ use crate::model::{Addition, Group, Outcome, Piece, Sink};
 /// Nobody has looked at the whole yet. If [`NodeResult::non_finite`](super::NodeResult) names leaves
 /// in the end, the sum must not be used.
 pub trait Early {
-    /// What the sum comes with; its parts follow.
-    fn begin(&mut self, outcome: Outcome);
+    /// What the sum comes with, and the ranges that its parts have; they follow if they are wanted.
+    fn begin(&mut self, outcome: Outcome, parts: &[Range<usize>]) -> bool;
 
     /// Where the next part goes: `values` values of unspecified contents.
     fn part(&mut self, values: usize) -> &mut [f32];
@@ -298,10 +298,9 @@ impl Sink for Stack<'_, '_> {
             true => self.early.take(),
             false => None,
         };
-        if let Some(early) = &mut early {
-            early.begin(self.outcomes[0]);
-            self.taken = true;
-        }
+        let wanted = early.as_mut();
+        self.taken = wanted.is_some_and(|early| early.begin(self.outcomes[0], group.parts));
+        early = early.filter(|_| self.taken);
         let mut finite = Some(true);
         for (part, range) in group.parts.iter().enumerate() {
             let mut spot = spot(range.clone());

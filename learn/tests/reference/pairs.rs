@@ -1,5 +1,6 @@
 //! Leaves that are made part by part, and added to each other while they are made.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use resilin_core::job::Document;
@@ -71,12 +72,15 @@ struct Parts {
     outcome: Option<Outcome>,
     made: Vec<Vec<f32>>,
     next: Option<Vec<f32>>,
+    /// Fewer parts or as many are not wanted.
+    unless: usize,
 }
 
 impl Early for Parts {
-    fn begin(&mut self, outcome: Outcome) {
+    fn begin(&mut self, outcome: Outcome, parts: &[Range<usize>]) -> bool {
         let before = self.outcome.replace(outcome);
         assert_eq!(before, None, "a sum begins once");
+        parts.len() > self.unless
     }
 
     fn part(&mut self, values: usize) -> &mut [f32] {
@@ -116,6 +120,13 @@ fn parts_that_are_taken_early_are_the_sum() {
                 bits(&sum),
                 "{node} at step {step}"
             );
+            let mut parts = Parts {
+                unless: usize::MAX,
+                ..Parts::default()
+            };
+            let early = evaluator.evaluate_early(&weights, step, node, &mut out, Some(&mut parts));
+            assert!(!early.unwrap().taken && parts.made.is_empty());
+            assert_eq!(bits(&out), bits(&sum), "{node} at step {step}");
         }
     }
 }
