@@ -1,10 +1,10 @@
 //! What must come out: the serial run of the same job, with the digest of every block of every
 //! version, so that a slice can be judged the moment it has applied a step.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use resilin_core::Step;
+use resilin_core::sorted::{SortedMap, SortedSet};
 use resilin_learn::kernel::{BlockHasher, Digest};
 use resilin_learn::model::Score;
 use resilin_learn::reference::{Fate, Progress, Reference, run};
@@ -19,11 +19,11 @@ pub struct Oracle {
     /// Block digests by version.
     pub blocks: Vec<Vec<Digest>>,
     /// Steps left out because of non-finite values.
-    pub skipped: BTreeSet<Step>,
+    pub skipped: SortedSet<Step>,
     /// Why the run ends early, if it does.
     pub halt: Option<String>,
     /// Scores on the test rows, by the pass over the data that had ended, from 1.
-    pub scores: BTreeMap<u64, Score>,
+    pub scores: SortedMap<u64, Score>,
 }
 
 impl Oracle {
@@ -34,9 +34,9 @@ impl Oracle {
             task: Arc::clone(task),
             chain: Vec::new(),
             blocks: Vec::new(),
-            skipped: BTreeSet::new(),
+            skipped: SortedSet::new(),
             halt: None,
-            scores: BTreeMap::new(),
+            scores: SortedMap::new(),
         };
         let mut serial = Reference::new(task);
         oracle.keep(&serial);

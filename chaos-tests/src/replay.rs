@@ -1,7 +1,8 @@
 //! Running schedules so that every failure, a broken invariant or a panic, says how to see it again.
 
-use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use resilin_core::sorted::SortedMap;
 
 use crate::invariants::Violation;
 use crate::jobs::Spec;
@@ -56,7 +57,7 @@ impl Home {
 #[derive(Default)]
 pub struct Seeds {
     home: Home,
-    oracles: BTreeMap<String, Oracle>,
+    oracles: SortedMap<String, Oracle>,
 }
 
 impl Seeds {

@@ -7,13 +7,13 @@
 mod epoch;
 mod walk;
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use resilin_core::Step;
 use resilin_core::job::{Bits, Document, Effective, Job, Length};
 use resilin_core::ledger::Record;
 use resilin_core::sampling::Sampling;
+use resilin_core::sorted::SortedMap;
 use serde::Serialize;
 
 use crate::error::{Result, StoreError};
@@ -143,7 +143,7 @@ fn plan(dir: &Path, history: &History) -> Result<Plan> {
 pub fn audit(files: &dyn Files, dir: &Path) -> Result<Verdict> {
     let mut history = History::default();
     let mut walk = Walk::default();
-    let mut marks = BTreeMap::new();
+    let mut marks = SortedMap::new();
     let (end, rest) = read_all(files, dir, |mark, record| {
         walk.take(mark.records, &record);
         marks.insert(mark.records, mark);
@@ -267,7 +267,7 @@ impl Audit<'_> {
         &mut self,
         files: &dyn Files,
         dir: &Path,
-        marks: &BTreeMap<u64, LedgerMark>,
+        marks: &SortedMap<u64, LedgerMark>,
     ) -> Result<()> {
         for stored in offline::checkpoints(files, dir, Depth::Lengths)? {
             let Ok(manifest) = &stored.manifest else {

@@ -1,12 +1,12 @@
 //! What a ledger says once its branches are laid over each other: a timeline supersedes every line
 //! after its base, and the superseded lines are kept to compare a replay with.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use resilin_core::job::Effective;
 use resilin_core::ledger::{Members, Record, StepRecord};
 use resilin_core::machine::job::Metrics;
+use resilin_core::sorted::SortedMap;
 use resilin_core::{Step, Timeline};
 
 use crate::error::{Result, StoreError};
@@ -28,9 +28,9 @@ pub struct Superseded {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct History {
     newest: Timeline,
-    lines: BTreeMap<Step, (Timeline, [u8; 32])>,
-    steps: BTreeMap<Step, StepRecord>,
-    evaluations: BTreeMap<Step, Metrics>,
+    lines: SortedMap<Step, (Timeline, [u8; 32])>,
+    steps: SortedMap<Step, StepRecord>,
+    evaluations: SortedMap<Step, Metrics>,
     superseded: Vec<Superseded>,
     /// What the newest branch left behind, as long as it has no step of its own: the next one may
     /// begin later, at a checkpoint that became durable while this one was written down.
@@ -42,9 +42,9 @@ pub struct History {
 /// What a branch leaves behind.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Left {
-    lines: BTreeMap<Step, (Timeline, [u8; 32])>,
-    steps: BTreeMap<Step, StepRecord>,
-    evaluations: BTreeMap<Step, Metrics>,
+    lines: SortedMap<Step, (Timeline, [u8; 32])>,
+    steps: SortedMap<Step, StepRecord>,
+    evaluations: SortedMap<Step, Metrics>,
 }
 
 impl History {
@@ -204,7 +204,7 @@ impl History {
     /// The lines after `base` that any branch has: what a replay from there is compared with,
     /// whether its branch is in the ledger already or not. Of several the last one written.
     #[must_use]
-    pub fn lines_after(&self, base: Step) -> BTreeMap<Step, [u8; 32]> {
+    pub fn lines_after(&self, base: Step) -> SortedMap<Step, [u8; 32]> {
         let superseded = self.superseded.iter().map(|old| (old.line, old.chain));
         let left_and_current = self.left.lines.iter().chain(&self.lines);
         superseded

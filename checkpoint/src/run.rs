@@ -1,11 +1,11 @@
 //! One run's part of the state: its record, its ledger, its numbers and its checkpoints.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use resilin_core::job::Effective;
 use resilin_core::ledger::{Record, hex};
+use resilin_core::sorted::{SortedMap, SortedSet};
 use resilin_core::{SliceId, Step, Timeline};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -85,7 +85,7 @@ struct Inner {
     path: PathBuf,
     ledger: Mutex<Ledger>,
     /// Checkpoints whose every byte was written or checked in this life of the process.
-    verified: Mutex<BTreeSet<String>>,
+    verified: Mutex<SortedSet<String>>,
 }
 
 impl Run {
@@ -185,7 +185,7 @@ impl Run {
     ///
     /// # Errors
     /// The record store's: the views must then not be used.
-    pub fn set_views<V: Serialize>(&self, views: &BTreeMap<SliceId, V>) -> Result<()> {
+    pub fn set_views<V: Serialize>(&self, views: &SortedMap<SliceId, V>) -> Result<()> {
         let mut batch = Batch::default();
         for (slice, view) in views {
             batch.put(view_key(self.directory(), *slice), view)?;
@@ -237,9 +237,9 @@ impl Run {
     ///
     /// # Errors
     /// The record store's.
-    pub fn views<V: DeserializeOwned>(&self) -> Result<BTreeMap<SliceId, V>> {
+    pub fn views<V: DeserializeOwned>(&self) -> Result<SortedMap<SliceId, V>> {
         let prefix = run_key(self.directory(), Kind::View);
-        let mut views = BTreeMap::new();
+        let mut views = SortedMap::new();
         for (key, value) in self.state().scan(&prefix)? {
             let slice = key[prefix.len()..]
                 .try_into()
@@ -334,7 +334,7 @@ impl Run {
         self.verified().insert(checkpoint.into());
     }
 
-    pub(crate) fn verified(&self) -> MutexGuard<'_, BTreeSet<String>> {
+    pub(crate) fn verified(&self) -> MutexGuard<'_, SortedSet<String>> {
         self.0
             .verified
             .lock()

@@ -4,11 +4,11 @@
 //! not announced and a clean start removes it. Each stage is a type, so the order cannot be
 //! mistaken: [`Save`] takes slices, [`Sealed`] has its manifest, [`Committed`] may be announced.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::PathBuf;
 
 use resilin_core::layout::{Layout, SliceMap};
+use resilin_core::sorted::SortedMap;
 use resilin_core::{MapNumber, SliceId, Step, Timeline};
 use resilin_learn::kernel::extent;
 
@@ -60,7 +60,7 @@ pub struct Save {
     run: Run,
     set: Set,
     temporary: Temporary,
-    files: BTreeMap<SliceId, FileRecord>,
+    files: SortedMap<SliceId, FileRecord>,
 }
 
 /// The directory of a save that has no name yet; removed when dropped, so that a save that failed
@@ -109,7 +109,7 @@ impl Save {
             run: run.clone(),
             set,
             temporary,
-            files: BTreeMap::new(),
+            files: SortedMap::new(),
         })
     }
 

@@ -2,7 +2,7 @@
 //! --example scale`. Fleet and Job are driven as a shell drives them; times are of this thread's
 //! processor, so that other work on the machine does not count.
 
-use std::collections::BTreeMap;
+use resilin_core::sorted::SortedMap;
 use std::fs;
 
 use resilin_core::job::Bits;
@@ -82,7 +82,7 @@ fn plans() {
         members: (1..=1000)
             .map(|n| (member(n), MemberLoad::default()))
             .collect(),
-        current: BTreeMap::new(),
+        current: SortedMap::new(),
     };
     problem.current = problem.solve().0;
     let began = cpu_ms();
@@ -100,7 +100,7 @@ struct Bench {
     now: Time,
     fleet: Fleet,
     job: Job,
-    generations: BTreeMap<LinkId, Generation>,
+    generations: SortedMap<LinkId, Generation>,
 }
 
 impl Bench {
@@ -109,7 +109,7 @@ impl Bench {
             now: Time(0),
             fleet: Fleet::new(1, LEASE),
             job: Job::new(rules(), settings()),
-            generations: BTreeMap::new(),
+            generations: SortedMap::new(),
         }
     }
 
@@ -262,9 +262,9 @@ fn settings() -> Settings {
         }],
         hosts: None,
         recorded: Step(0),
-        chain: BTreeMap::new(),
-        superseded: BTreeMap::new(),
-        metrics: BTreeMap::new(),
+        chain: SortedMap::new(),
+        superseded: SortedMap::new(),
+        metrics: SortedMap::new(),
         data: "rows".into(),
         workers: MEMBERS,
         max_workers: MEMBERS,

@@ -16,6 +16,7 @@ pub mod message;
 pub mod plan;
 pub mod random;
 pub mod sampling;
+pub mod sorted;
 pub mod time;
 pub mod tree;
 pub mod vote;

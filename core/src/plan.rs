@@ -25,11 +25,12 @@
 //! measurements moves partitions with every jitter.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BinaryHeap;
 
 use serde::{Deserialize, Serialize};
 
 use crate::id::{Incarnation, PartitionId};
+use crate::sorted::SortedMap;
 use crate::tree::{Node, PartitionSet, Tree};
 
 #[cfg(test)]
@@ -61,15 +62,15 @@ pub struct Problem {
     /// Number of partitions, 1 to 2^24.
     pub partitions: u32,
     /// Everyone who is a member.
-    pub members: BTreeMap<Incarnation, MemberLoad>,
+    pub members: SortedMap<Incarnation, MemberLoad>,
     /// Who holds what now. Holders that are no members count as lost.
-    pub current: BTreeMap<PartitionId, Incarnation>,
+    pub current: SortedMap<PartitionId, Incarnation>,
 }
 
 /// The holder of each partition; empty if no member accepts work.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Plan(pub BTreeMap<PartitionId, Incarnation>);
+pub struct Plan(pub SortedMap<PartitionId, Incarnation>);
 
 /// A partition that changes its holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +94,7 @@ impl Plan {
     /// What differs from `current`, in partition order.
     pub fn moves<'a>(
         &'a self,
-        current: &'a BTreeMap<PartitionId, Incarnation>,
+        current: &'a SortedMap<PartitionId, Incarnation>,
     ) -> impl Iterator<Item = Move> + 'a {
         self.0.iter().filter_map(|(partition, to)| {
             let from = current.get(partition).copied();
@@ -121,7 +122,7 @@ impl Problem {
             room.values().all(|room| *room == 0),
             "a load was not met: {room:?}"
         );
-        let plan: BTreeMap<_, _> = holders
+        let plan: SortedMap<_, _> = holders
             .iter()
             .flat_map(|(partition, holder)| Some((partition, holder?)))
             .collect();
@@ -135,20 +136,20 @@ impl Problem {
 
     /// The number of partitions that each accepting member is to hold (goal B).
     #[must_use]
-    pub fn loads(&self) -> BTreeMap<Incarnation, u32> {
+    pub fn loads(&self) -> SortedMap<Incarnation, u32> {
         let accepting = self.members.iter().filter(|(_, load)| load.accepts);
-        let speeds: BTreeMap<Incarnation, u64> = accepting
+        let speeds: SortedMap<Incarnation, u64> = accepting
             .map(|(member, load)| (*member, quantised(load.speed)))
             .collect();
         if speeds.is_empty() {
-            return BTreeMap::new();
+            return SortedMap::new();
         }
         let total: u128 = speeds.values().map(|speed| u128::from(*speed)).sum();
-        let mut held: BTreeMap<Incarnation, u32> = BTreeMap::new();
+        let mut held: SortedMap<Incarnation, u32> = SortedMap::new();
         for (_, holder) in self.present() {
             *held.entry(holder).or_default() += 1;
         }
-        let mut loads = BTreeMap::new();
+        let mut loads = SortedMap::new();
         for (member, speed) in &speeds {
             let share = u128::from(self.partitions) * u128::from(*speed);
             let load = u32::try_from(share / total).expect("at most all partitions");
@@ -175,7 +176,7 @@ impl Problem {
 
     /// What of the present stays: the largest subtrees that fit the loads, and of equals those that
     /// are no part of a larger one, so that what is given up is aligned as well.
-    fn keep(&self, room: &mut BTreeMap<Incarnation, u32>) -> Holders {
+    fn keep(&self, room: &mut SortedMap<Incarnation, u32>) -> Holders {
         let mut kept = Holders::none(self.partitions);
         let mut offered = Holders::none(self.partitions);
         for (partition, holder) in self.present() {
@@ -203,7 +204,7 @@ impl Problem {
 
     /// Gives away what has no holder: at each level first to whoever holds the other half of the
     /// parent, then to whoever lacks most.
-    fn deal(&self, mut holders: Holders, room: &mut BTreeMap<Incarnation, u32>) -> Holders {
+    fn deal(&self, mut holders: Holders, room: &mut SortedMap<Incarnation, u32>) -> Holders {
         let mut lacking = Lacking::of(room);
         for level in levels(self.partitions) {
             for node in nodes(self.partitions, level) {
@@ -249,7 +250,7 @@ fn finished(load: u32, speed: u64) -> u128 {
 }
 
 /// Takes `leaves` out of a member's room, if there is so much.
-fn take(room: &mut BTreeMap<Incarnation, u32>, member: Incarnation, leaves: u32) -> bool {
+fn take(room: &mut SortedMap<Incarnation, u32>, member: Incarnation, leaves: u32) -> bool {
     let Some(room) = room.get_mut(&member).filter(|room| **room >= leaves) else {
         return false;
     };
@@ -277,17 +278,17 @@ fn nodes(partitions: u32, level: u8) -> impl Iterator<Item = Node> {
 struct Lacking(BinaryHeap<(u32, Reverse<Incarnation>)>);
 
 impl Lacking {
-    fn of(room: &BTreeMap<Incarnation, u32>) -> Self {
+    fn of(room: &SortedMap<Incarnation, u32>) -> Self {
         let all = room.iter().map(|(member, room)| (*room, Reverse(*member)));
         Self(all.collect())
     }
 
     /// The room of a member has changed.
-    fn note(&mut self, member: Incarnation, room: &BTreeMap<Incarnation, u32>) {
+    fn note(&mut self, member: Incarnation, room: &SortedMap<Incarnation, u32>) {
         self.0.push((room[&member], Reverse(member)));
     }
 
-    fn most(&mut self, room: &BTreeMap<Incarnation, u32>) -> Incarnation {
+    fn most(&mut self, room: &SortedMap<Incarnation, u32>) -> Incarnation {
         loop {
             let (known, Reverse(member)) = *self.0.peek().expect("some member accepts");
             if room[&member] == known {

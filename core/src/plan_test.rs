@@ -1,10 +1,9 @@
 //! Exact plans for the cases that people reason about, and every goal on random problems.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use crate::id::{Incarnation, PartitionId};
 use crate::plan::{MemberLoad, Move, Plan, Problem};
 use crate::random::{Key, Purpose, Stream};
+use crate::sorted::{SortedMap, SortedSet};
 use crate::tree::Tree;
 
 fn member(number: u32) -> Incarnation {
@@ -155,7 +154,7 @@ fn a_big_problem_is_planned_at_once() {
         members: (1..=256)
             .map(|n| (member(n), MemberLoad::default()))
             .collect(),
-        current: BTreeMap::new(),
+        current: SortedMap::new(),
     };
     let plan = problem.solve();
     let tree = Tree::new(problem.partitions);
@@ -206,7 +205,7 @@ fn load(plan: &Plan, member: Incarnation) -> u32 {
 
 fn check(problem: &Problem, plan: &Plan, seed: u64) {
     let accepting = problem.members.iter().filter(|(_, load)| load.accepts);
-    let accepting: BTreeMap<_, _> = accepting.collect();
+    let accepting: SortedMap<_, _> = accepting.collect();
     if accepting.is_empty() {
         assert_eq!(*plan, Plan::default(), "seed {seed}");
         return;
@@ -274,7 +273,7 @@ fn random_problems_meet_the_goals() {
 fn nodes(partitions: u32, plan: &Plan) -> usize {
     let tree = Tree::new(partitions);
     let all = (0..partitions).map(PartitionId).collect();
-    let holders: BTreeSet<Incarnation> = plan.0.values().copied().collect();
+    let holders: SortedSet<Incarnation> = plan.0.values().copied().collect();
     holders
         .into_iter()
         .map(|h| tree.maximal_nodes(&plan.held_by(h), &all).len())
@@ -287,7 +286,7 @@ fn fewest_nodes(problem: &Problem, plan: &Plan) -> usize {
         .0
         .values()
         .copied()
-        .collect::<BTreeSet<_>>()
+        .collect::<SortedSet<_>>()
         .into_iter()
         .collect();
     let moves = plan.moves(&problem.current).count();

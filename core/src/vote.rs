@@ -1,11 +1,10 @@
 //! Votes: how all slices come to the same decision about a step without a leader (PROTOCOL 10).
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 
 use crate::id::{SliceId, Step, Timeline};
 use crate::job::NonFinite;
+use crate::sorted::SortedMap;
 
 /// What a slice asks of a step beside its gradient.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,7 +85,7 @@ pub fn clip_scale(norm: f64, max_norm: f64) -> f64 {
 
 /// Decides a step from the votes of *all* slices; every slice evaluates it and gets the same.
 #[must_use]
-pub fn decide(rules: &VoteRules, votes: &BTreeMap<SliceId, Vote>) -> Decision {
+pub fn decide(rules: &VoteRules, votes: &SortedMap<SliceId, Vote>) -> Decision {
     let first = votes.values().next().expect("a run has at least one slice");
     assert!(
         votes
@@ -114,7 +113,7 @@ pub fn decide(rules: &VoteRules, votes: &BTreeMap<SliceId, Vote>) -> Decision {
     }
 }
 
-fn scale(rules: &VoteRules, votes: &BTreeMap<SliceId, Vote>) -> f32 {
+fn scale(rules: &VoteRules, votes: &SortedMap<SliceId, Vote>) -> f32 {
     let Some(max_norm) = rules.clip_norm else {
         return 1.0;
     };
@@ -139,7 +138,7 @@ mod tests {
         }
     }
 
-    fn votes(step: u64, squares: &[&[f64]]) -> BTreeMap<SliceId, Vote> {
+    fn votes(step: u64, squares: &[&[f64]]) -> SortedMap<SliceId, Vote> {
         let vote = |(slice, squares): (usize, &&[f64])| {
             let slice = SliceId(slice as u16);
             let (timeline, flags) = (Timeline::first(1), Flags::default());

@@ -3,9 +3,8 @@
 
 use std::sync::Arc;
 
-use std::collections::BTreeMap;
-
 use resilin_core::machine::Rules;
+use resilin_core::sorted::SortedMap;
 use resilin_core::tree::Node;
 use resilin_core::vote::{Action, Flags, Vote, decide};
 use resilin_core::{PartitionId, SliceId, Step, Timeline};
@@ -309,7 +308,7 @@ impl Reference {
             non_finite,
             flags: Flags::default(),
         };
-        decide(&self.rules.votes, &BTreeMap::from([(slice, vote)])).action
+        decide(&self.rules.votes, &SortedMap::from([(slice, vote)])).action
     }
 
     /// Scores the newest weights on the test rows; `None` if there are none.

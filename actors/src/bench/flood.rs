@@ -6,11 +6,11 @@
 //! arithmetic is the limit. A heartbeat goes over each control link every quarter of a lease; a
 //! sender would be declared dead if none came for a lease.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use resilin_core::handshake::Role;
+use resilin_core::sorted::SortedMap;
 use resilin_core::{SliceId, Step};
 use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
@@ -212,7 +212,7 @@ async fn receive(plan: FloodPlan, announce: mpsc::Sender<Address>) -> Result<Tak
         return Err(BenchError::Side("sending"));
     }
     let before = resident_bytes();
-    let (mut hearing, mut links) = (JoinSet::new(), BTreeMap::new());
+    let (mut hearing, mut links) = (JoinSet::new(), SortedMap::new());
     for number in 0..2 * plan.senders {
         let knock = listener.next().await;
         if let Role::WorkerData { .. } = knock.hello.role {

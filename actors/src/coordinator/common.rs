@@ -1,6 +1,5 @@
 //! What all actors of a coordinator share: constants of the run, and each other's addresses.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use actix::Addr;
@@ -9,6 +8,7 @@ use resilin_core::SliceId;
 use resilin_core::handshake::Expected;
 use resilin_core::machine::Rules;
 use resilin_core::message::Branch;
+use resilin_core::sorted::SortedMap;
 use resilin_learn::dataset::Manifest;
 use resilin_learn::task::Task;
 
@@ -23,7 +23,7 @@ pub(super) struct Peers {
     pub(super) fleet: Addr<FleetActor>,
     pub(super) job: Addr<JobActor>,
     pub(super) store: Addr<StoreActor>,
-    pub(super) shards: BTreeMap<SliceId, Addr<ShardActor>>,
+    pub(super) shards: SortedMap<SliceId, Addr<ShardActor>>,
 }
 
 /// Constants of one coordinator's life.

@@ -1,6 +1,5 @@
 //! Shell of the Fleet machine: control links in, welcomes and words out.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +9,7 @@ use resilin_core::machine::fleet::{Effect, Event, Fleet, Role};
 use resilin_core::message::{
     CoordinatorSays, HostSays, HostTold, HostWelcome, Welcome, WorkerSays,
 };
+use resilin_core::sorted::SortedMap;
 use resilin_core::{Incarnation, LinkId, Time};
 
 use super::common::Common;
@@ -29,7 +29,7 @@ pub(super) struct FleetActor {
     common: Arc<Common>,
     machine: Fleet,
     alarm: Alarm,
-    links: BTreeMap<LinkId, LinkSender>,
+    links: SortedMap<LinkId, LinkSender>,
     last_link: LinkId,
 }
 
@@ -39,7 +39,7 @@ impl FleetActor {
             machine: Fleet::new(common.reign, common.rules.lease),
             common,
             alarm: Alarm::default(),
-            links: BTreeMap::new(),
+            links: SortedMap::new(),
             last_link: LinkId(0),
         }
     }

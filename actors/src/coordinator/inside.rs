@@ -1,12 +1,12 @@
 //! Slices in the coordinator's own process: how they are started, and where their words go.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
 use actix::Addr;
 use resilin_core::machine::shard::{Assigned, Origin};
 use resilin_core::message::{ShardReport, SliceSays, SliceView};
+use resilin_core::sorted::SortedMap;
 use resilin_core::{SliceId, Step, View};
 use resilin_learn::kernel::SliceKernel;
 
@@ -63,9 +63,9 @@ impl Outside for Inside {
 /// Starts an actor with its thread for each slice; they do nothing before `Begin`.
 pub(super) fn start(
     common: &Arc<Common>,
-    kernels: BTreeMap<SliceId, SliceKernel>,
+    kernels: SortedMap<SliceId, SliceKernel>,
     views: &[SliceView],
-) -> io::Result<BTreeMap<SliceId, Addr<ShardActor>>> {
+) -> io::Result<SortedMap<SliceId, Addr<ShardActor>>> {
     let cluster = &common.task.job.cluster;
     let setting = Arc::new(Setting {
         rules: common.rules.clone(),
@@ -75,7 +75,7 @@ pub(super) fn start(
         clock: common.clock,
         outside: Box::new(Inside(Arc::clone(common))),
     });
-    let mut shards = BTreeMap::new();
+    let mut shards = SortedMap::new();
     for ((slice, kernel), view) in kernels.into_iter().zip(views) {
         let origin = Origin {
             slice,

@@ -1,12 +1,11 @@
 //! Which piece of history a coordinator goes on with: a branch of its own where slices live in this
 //! process, or the one that shard processes may still hold.
 
-use std::collections::BTreeMap;
-
 use resilin_checkpoint::{History, Restored, Run};
 use resilin_core::ledger::Record;
 use resilin_core::machine::Rules;
 use resilin_core::message::{Branch, SliceView};
+use resilin_core::sorted::SortedMap;
 use resilin_core::{MapNumber, SliceId, Step};
 use resilin_learn::kernel::{Digest, SliceKernel, chain_line};
 use resilin_learn::task::Task;
@@ -22,13 +21,13 @@ pub(super) struct Lineage {
     /// Who serves the slices, as written down; empty where that is still to be decided.
     pub(super) views: Vec<SliceView>,
     /// The slices in this process.
-    pub(super) kernels: BTreeMap<SliceId, SliceKernel>,
+    pub(super) kernels: SortedMap<SliceId, SliceKernel>,
     /// The ledger has every record of the branch before this step.
     pub(super) recorded: Step,
     /// The branch's chain lines after the newest durable version.
-    pub(super) chain: BTreeMap<Step, Digest>,
+    pub(super) chain: SortedMap<Step, Digest>,
     /// Lines of other branches that are to be made again.
-    pub(super) superseded: BTreeMap<Step, Digest>,
+    pub(super) superseded: SortedMap<Step, Digest>,
 }
 
 /// A new branch at the newest checkpoint, with the slices in this process.
@@ -55,7 +54,7 @@ pub(super) fn inside(
         views: Vec::new(),
         kernels,
         recorded: base,
-        chain: BTreeMap::new(),
+        chain: SortedMap::new(),
         superseded: run.history()?.lines_after(base),
     })
 }
@@ -92,7 +91,7 @@ pub(super) fn outside(
     Ok(Lineage {
         branch,
         views,
-        kernels: BTreeMap::new(),
+        kernels: SortedMap::new(),
         recorded,
         chain: own
             .into_iter()
@@ -140,12 +139,12 @@ fn kernels(
     task: &Task,
     rules: &Rules,
     restored: Option<&Restored>,
-) -> Result<BTreeMap<SliceId, SliceKernel>, Exit> {
+) -> Result<SortedMap<SliceId, SliceKernel>, Exit> {
     let initial = match restored {
         Some(_) => Vec::new(),
         None => task.initial_weights(),
     };
-    let mut kernels = BTreeMap::new();
+    let mut kernels = SortedMap::new();
     for slice in rules.slices.ids() {
         let plan = task.slice_plan(rules.slices.range(slice));
         let kernel = match restored {

@@ -1,6 +1,5 @@
 //! The blocking half of a start: from a job file and a state directory to slices in memory.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -14,6 +13,7 @@ use resilin_core::ledger::{Members, Record};
 use resilin_core::machine::Rules;
 use resilin_core::machine::job::{Metrics, Wishes};
 use resilin_core::message::Branch;
+use resilin_core::sorted::SortedMap;
 use resilin_learn::dataset::Manifest;
 use resilin_learn::look::{check_rows, notes};
 use resilin_learn::numerics;
@@ -39,7 +39,7 @@ pub(super) struct Opening {
     pub(super) reign: u64,
     pub(super) lineage: Lineage,
     pub(super) durable: Option<Step>,
-    pub(super) metrics: BTreeMap<Step, Metrics>,
+    pub(super) metrics: SortedMap<Step, Metrics>,
     pub(super) members: Members,
     pub(super) wishes: Wishes,
     pub(super) expected: Expected,
@@ -234,7 +234,7 @@ fn digests(manifests: &[Manifest]) -> Vec<&str> {
 }
 
 /// The scores of versions up to the base.
-fn metrics(history: &History) -> BTreeMap<Step, Metrics> {
+fn metrics(history: &History) -> SortedMap<Step, Metrics> {
     let metrics = history.evaluations().copied();
     metrics.map(|metrics| (metrics.version, metrics)).collect()
 }

@@ -1,6 +1,5 @@
 //! The living half: starts the actors, opens the ports, and waits for the end.
 
-use std::collections::BTreeMap;
 use std::num::NonZeroU16;
 use std::sync::{Arc, OnceLock};
 
@@ -8,6 +7,7 @@ use actix::{Actor, Arbiter};
 use resilin_checkpoint::StateDir;
 use resilin_core::machine::job::{Command, HostSettings, Outcome, Settings};
 use resilin_core::message::SliceView;
+use resilin_core::sorted::SortedMap;
 use resilin_core::{SliceId, View};
 use resilin_learn::kernel::hex;
 use tokio::sync::oneshot;
@@ -84,7 +84,7 @@ fn views(opening: &Opening, address: &str) -> Result<Vec<SliceView>, Exit> {
         backup: None,
     };
     let slices = opening.lineage.kernels.keys();
-    let views: BTreeMap<SliceId, SliceView> = slices.map(|slice| (*slice, view(*slice))).collect();
+    let views: SortedMap<SliceId, SliceView> = slices.map(|slice| (*slice, view(*slice))).collect();
     opening.run.set_views(&views)?;
     Ok(views.into_values().collect())
 }

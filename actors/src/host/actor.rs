@@ -1,12 +1,12 @@
 //! Shell of the Host machine.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{Actor, AsyncContext, Context, Handler, Message, MessageResult};
 use resilin_core::machine::host::{Effect, Event, Host, Routes};
 use resilin_core::message::{Branch, HostSays, HostTold};
+use resilin_core::sorted::SortedMap;
 use resilin_core::{Incarnation, SliceId, Step, Timeline};
 use resilin_learn::kernel::SliceKernel;
 use tokio::sync::oneshot;
@@ -28,11 +28,11 @@ pub(super) struct HostActor {
     machine: Host,
     alarm: Alarm,
     pub(super) incarnation: Option<Incarnation>,
-    pub(super) replicas: BTreeMap<SliceId, Replica>,
-    pub(super) restoring: BTreeMap<SliceId, Restoring>,
+    pub(super) replicas: SortedMap<SliceId, Replica>,
+    pub(super) restoring: SortedMap<SliceId, Restoring>,
     pub(super) routes: Routes,
     /// Primaries elsewhere; dropped, the dialling ends.
-    pub(super) dialled: BTreeMap<SliceId, oneshot::Sender<()>>,
+    pub(super) dialled: SortedMap<SliceId, oneshot::Sender<()>>,
     end: Option<oneshot::Sender<Exit>>,
 }
 
@@ -44,10 +44,10 @@ impl HostActor {
             facts,
             alarm: Alarm::default(),
             incarnation: None,
-            replicas: BTreeMap::new(),
-            restoring: BTreeMap::new(),
+            replicas: SortedMap::new(),
+            restoring: SortedMap::new(),
             routes: Routes::default(),
-            dialled: BTreeMap::new(),
+            dialled: SortedMap::new(),
             end: Some(end),
         }
     }

@@ -1,13 +1,14 @@
 //! Votes between this process and the primaries of slices elsewhere: one dialled link a slice, and
 //! the links that others dialled.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use actix::Addr;
 use resilin_core::handshake::{Expected, Hello};
 use resilin_core::message::SliceSays;
+use resilin_core::sorted::SortedMap;
 use resilin_core::{SliceId, Span};
 use tokio::sync::{oneshot, watch};
 
@@ -27,7 +28,7 @@ const WAITING: usize = 16;
 
 /// Where the words for each slice's primary go.
 #[derive(Default)]
-pub(super) struct Peers(Mutex<BTreeMap<SliceId, Target>>);
+pub(super) struct Peers(Mutex<SortedMap<SliceId, Target>>);
 
 enum Target {
     Here(Addr<ShardActor>),
@@ -83,7 +84,7 @@ impl Peers {
     }
 
     /// No code panics while it holds the lock.
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<SliceId, Target>> {
+    fn lock(&self) -> MutexGuard<'_, SortedMap<SliceId, Target>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

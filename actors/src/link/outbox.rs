@@ -4,10 +4,11 @@
 //! the receiver's credit reaches (PROTOCOL 18). Everything in here is bounded: queued tensors by
 //! the in-flight limit, control by [`MAX_URGENT_BYTES`], streams by one tensor each.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::ops::Range;
 
 use resilin_core::frame::{Credit, DataHeader, PIECE_VALUES};
+use resilin_core::sorted::SortedMap;
 
 use super::coming::{Found, OutValues};
 use super::pool::SharedValues;
@@ -121,7 +122,7 @@ pub(super) struct Outbox {
     urgent: VecDeque<Vec<u8>>,
     urgent_bytes: usize,
     queue: VecDeque<OutTensor>,
-    newest: BTreeMap<Stream, OutTensor>,
+    newest: SortedMap<Stream, OutTensor>,
     current: Option<Current>,
     /// Who had the last turn; the other goes first next, so that neither starves.
     last: Origin,
@@ -145,7 +146,7 @@ impl Outbox {
             urgent: VecDeque::new(),
             urgent_bytes: 0,
             queue: VecDeque::new(),
-            newest: BTreeMap::new(),
+            newest: SortedMap::new(),
             current: None,
             last: Origin::Queue,
             queued_bytes: 0,

@@ -1,12 +1,12 @@
 //! Buffers of values that are used again: a fresh parameter-sized allocation costs about five
 //! times a copy into memory that is already mapped.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::{Deref, DerefMut, Range};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use resilin_core::frame;
+use resilin_core::sorted::SortedMap;
 
 /// Values in the smallest page of memory that a system has.
 const PAGE_VALUES: usize = 4096 / size_of::<f32>();
@@ -18,7 +18,7 @@ pub struct BufferPool {
 }
 
 struct Idle {
-    by_length: BTreeMap<usize, Vec<Vec<f32>>>,
+    by_length: SortedMap<usize, Vec<Vec<f32>>>,
     bytes: usize,
     limit: usize,
 }
@@ -29,7 +29,7 @@ impl BufferPool {
     #[must_use]
     pub fn new(limit: usize) -> Self {
         let idle = Idle {
-            by_length: BTreeMap::new(),
+            by_length: SortedMap::new(),
             bytes: 0,
             limit,
         };
@@ -145,7 +145,7 @@ pub struct SharedValues {
     source: Arc<dyn AsRef<[f32]> + Send + Sync>,
     range: Range<usize>,
     /// Crcs of ranges that were sent: every other link sends the same pieces.
-    crcs: Arc<Mutex<BTreeMap<(usize, usize), u32>>>,
+    crcs: Arc<Mutex<SortedMap<(usize, usize), u32>>>,
 }
 
 impl SharedValues {

@@ -1,13 +1,13 @@
 //! Shell of the Shard machine: an arbiter of its own, the links of workers, and the tensors that the
 //! machine holds as handles.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use actix::{Actor, Arbiter, Context};
 use resilin_core::frame::{DataHeader, Encoding, Kind};
 use resilin_core::machine::shard::{Assigned, Effect, Event, Origin, Shard};
 use resilin_core::message::{ShardSays, Use};
+use resilin_core::sorted::SortedMap;
 use resilin_core::{Incarnation, LinkId, Step, Tensor, View};
 use resilin_learn::kernel::SlicePlan;
 
@@ -31,12 +31,12 @@ pub(crate) struct ShardActor {
     pub(super) alarm: Alarm,
     pub(super) hands: Hands,
     pub(super) pool: BufferPool,
-    pub(super) links: BTreeMap<LinkId, LinkSender>,
+    pub(super) links: SortedMap<LinkId, LinkSender>,
     pub(super) last_link: LinkId,
-    pub(super) tensors: BTreeMap<Tensor, SharedValues>,
+    pub(super) tensors: SortedMap<Tensor, SharedValues>,
     pub(super) last_tensor: Tensor,
     /// The newest version and the one before.
-    pub(super) versions: BTreeMap<Step, SharedValues>,
+    pub(super) versions: SortedMap<Step, SharedValues>,
     pinned: Option<(Step, SharedValues)>,
     pub(super) mirror: Mirror,
     /// What others know that it has.
@@ -66,9 +66,9 @@ impl ShardActor {
             alarm: Alarm::default(),
             hands,
             pool,
-            links: BTreeMap::new(),
+            links: SortedMap::new(),
             last_link: LinkId(0),
-            tensors: BTreeMap::new(),
+            tensors: SortedMap::new(),
             last_tensor: Tensor(0),
             versions: weights
                 .map(|weights| (origin.step, SharedValues::new(weights)))

@@ -1,13 +1,13 @@
 //! What a slice's actor does for the slice's other replica: words, roots and copies out; at the
 //! backup the same in.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use actix::{AsyncContext, Context, Handler, Message};
 use resilin_core::frame::{DataHeader, Kind};
 use resilin_core::machine::shard::Event;
 use resilin_core::message::{Branch, ReplicaSays};
+use resilin_core::sorted::SortedMap;
 use resilin_core::vote::Vote;
 use resilin_core::{LinkId, Step, View};
 use tokio::sync::{mpsc, oneshot};
@@ -25,7 +25,7 @@ pub(super) struct Mirror {
     /// Dropped, the dialling ends.
     dialling: Option<oneshot::Sender<()>>,
     /// Roots that may be asked for again; `None` while the kernel copies one.
-    roots: BTreeMap<Step, Option<SharedValues>>,
+    roots: SortedMap<Step, Option<SharedValues>>,
     /// The weights before those of the copy that is being sent: other slices' workers may still
     /// need them of whoever serves next.
     before: Option<SharedValues>,

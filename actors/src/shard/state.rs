@@ -4,12 +4,12 @@
 //! Each tensor says in its header's `samples` which one it is, so that what two tries sent of one
 //! version can be put together; a version of a timeline has one state only.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
 use resilin_core::frame::{DataHeader, Encoding, Kind};
 use resilin_core::message::Branch;
+use resilin_core::sorted::SortedMap;
 use resilin_core::{Incarnation, RunId, Step, View};
 use resilin_learn::kernel::{SliceKernel, SlicePlan};
 
@@ -129,7 +129,7 @@ pub(crate) struct Arriving {
     belongs: Belongs,
     /// Length of each tensor that is wanted.
     lengths: Vec<usize>,
-    here: BTreeMap<u64, SharedValues>,
+    here: SortedMap<u64, SharedValues>,
 }
 
 impl Arriving {
@@ -140,7 +140,7 @@ impl Arriving {
         Self {
             belongs,
             lengths,
-            here: BTreeMap::new(),
+            here: SortedMap::new(),
         }
     }
 

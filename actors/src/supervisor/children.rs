@@ -1,9 +1,9 @@
 //! The living children of a supervisor, for whoever makes them fail on purpose: by signal, by id,
 //! and no process that is not a child.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use resilin_core::sorted::SortedMap;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::Role;
@@ -13,7 +13,7 @@ use super::Role;
 /// An id is here from the start of its process until the moment it was waited for, so it is never
 /// another process's.
 #[derive(Clone, Debug, Default)]
-pub struct Children(Arc<Mutex<BTreeMap<u32, Living>>>);
+pub struct Children(Arc<Mutex<SortedMap<u32, Living>>>);
 
 #[derive(Clone, Copy, Debug)]
 struct Living {
@@ -87,7 +87,7 @@ impl Children {
         child.map_or(Fate::Own, |child| child.fate)
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, Living>> {
+    fn lock(&self) -> MutexGuard<'_, SortedMap<u32, Living>> {
         self.0
             .lock()
             .expect("nothing panics while the children are held")

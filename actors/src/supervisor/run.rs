@@ -2,11 +2,11 @@
 
 mod ends;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use resilin_core::Step;
+use resilin_core::sorted::{SortedMap, SortedSet};
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
@@ -56,10 +56,10 @@ struct Supervisor<F> {
     budget: Budget,
     news: mpsc::Sender<News>,
     coordinator: Option<Child>,
-    workers: BTreeMap<u32, Child>,
+    workers: SortedMap<u32, Child>,
     seats: Seats,
     /// Shard processes, each with its number among those that shall run.
-    shards: BTreeMap<u32, (usize, Child)>,
+    shards: SortedMap<u32, (usize, Child)>,
     /// No shard is started until a look says that the run goes on.
     shards_held: bool,
     location: Option<Location>,
@@ -70,9 +70,9 @@ struct Supervisor<F> {
     /// Workers that may be started until the next look.
     room: usize,
     /// Workers that were told to go before they had joined.
-    dismissed: BTreeSet<u32>,
+    dismissed: SortedSet<u32>,
     /// What children said of their own end.
-    causes: BTreeMap<u32, String>,
+    causes: SortedMap<u32, String>,
     stopping: bool,
     /// Why everything ends, once it does.
     verdict: Option<Exit>,
@@ -87,7 +87,7 @@ impl<F: FnMut(Happening)> Supervisor<F> {
         let (news, _) = mpsc::channel(1);
         let look = Look::new(options.token.clone());
         Self {
-            shards: BTreeMap::new(),
+            shards: SortedMap::new(),
             shards_held: false,
             seats: Seats::of_this_process(options.cpus_each),
             options,
@@ -95,14 +95,14 @@ impl<F: FnMut(Happening)> Supervisor<F> {
             budget,
             news,
             coordinator: None,
-            workers: BTreeMap::new(),
+            workers: SortedMap::new(),
             location: None,
             look,
             wanted: 0,
             committed: Step(0),
             room: 0,
-            dismissed: BTreeSet::new(),
-            causes: BTreeMap::new(),
+            dismissed: SortedSet::new(),
+            causes: SortedMap::new(),
             stopping: false,
             verdict: None,
             report: None,
@@ -198,7 +198,7 @@ impl<F: FnMut(Happening)> Supervisor<F> {
 
     /// The first shard process that shall run and does not.
     fn missing_shard(&self) -> Option<usize> {
-        let running: BTreeSet<usize> = self.shards.values().map(|(number, _)| *number).collect();
+        let running: SortedSet<usize> = self.shards.values().map(|(number, _)| *number).collect();
         (0..self.options.shards.len()).find(|number| !running.contains(number))
     }
 
@@ -324,7 +324,7 @@ impl<F: FnMut(Happening)> Supervisor<F> {
     /// Ends surplus children: first who has not joined, then the youngest, which drain. The
     /// coordinator drains only who was a member when the number was taken back.
     fn dismiss(&mut self, status: &RunStatus) {
-        let pids = |leaving: bool| -> BTreeSet<u32> {
+        let pids = |leaving: bool| -> SortedSet<u32> {
             let members = status.job.workers.iter();
             let found = members.filter(|member| (member.state == "draining") == leaving);
             found

@@ -4,7 +4,7 @@
 //! for much of a step, one behind the other, while another CPU idles. Where as many CPUs as compute
 //! threads are there for every worker, each worker keeps to its own.
 
-use std::collections::{BTreeMap, BTreeSet};
+use resilin_core::sorted::{SortedMap, SortedSet};
 
 use rustix::thread::{CpuSet, sched_getaffinity};
 
@@ -12,7 +12,7 @@ use rustix::thread::{CpuSet, sched_getaffinity};
 #[derive(Debug)]
 pub(super) struct Seats {
     seats: Vec<Vec<usize>>,
-    taken: BTreeMap<u32, usize>,
+    taken: SortedMap<u32, usize>,
 }
 
 /// A seat that was free.
@@ -44,7 +44,7 @@ impl Seats {
             0 => Vec::new(),
             _ => cpus.chunks_exact(each).map(<[usize]>::to_vec).collect(),
         };
-        let taken = BTreeMap::new();
+        let taken = SortedMap::new();
         Self { seats, taken }
     }
 
@@ -53,7 +53,7 @@ impl Seats {
         if wanted as usize > self.seats.len() {
             return None;
         }
-        let taken: BTreeSet<&usize> = self.taken.values().collect();
+        let taken: SortedSet<&usize> = self.taken.values().collect();
         let number = (0..self.seats.len()).find(|number| !taken.contains(number))?;
         let cpus = self.seats[number].clone();
         Some(Seat { number, cpus })

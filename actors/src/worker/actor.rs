@@ -1,6 +1,5 @@
 //! Shell of the Worker machine.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +9,7 @@ use resilin_core::handshake::Hello;
 use resilin_core::machine::Rules;
 use resilin_core::machine::worker::{Computed, Effect, Event, Exit as End, Worker};
 use resilin_core::message::{SliceView, Use, WorkerAsks, WorkerSays};
+use resilin_core::sorted::SortedMap;
 use resilin_core::{Incarnation, LinkId, MapNumber, SliceId, Step, Timeline};
 use resilin_learn::kernel::hex;
 use resilin_learn::task::Task;
@@ -46,14 +46,14 @@ pub(super) struct WorkerActor {
     host: String,
     incarnation: Incarnation,
     control: Option<LinkSender>,
-    slices: BTreeMap<SliceId, SliceLink>,
+    slices: SortedMap<SliceId, SliceLink>,
     last_link: LinkId,
     crew: Crew,
     pool: BufferPool,
     sums: Sums,
     arrivals: Arrivals,
     /// Weights of steps that are audited.
-    retained: BTreeMap<Step, Arc<Whole>>,
+    retained: SortedMap<Step, Arc<Whole>>,
     stored: Stored,
     debut: Debut,
     end: Option<oneshot::Sender<Exit>>,
@@ -88,13 +88,13 @@ impl WorkerActor {
             host,
             incarnation: Incarnation::default(),
             control: None,
-            slices: BTreeMap::new(),
+            slices: SortedMap::new(),
             last_link: LinkId(0),
             crew: Crew::new(pool.clone()),
             arrivals: Arrivals::new(task.layout.len(), pool.clone()),
             pool,
             sums: Sums::default(),
-            retained: BTreeMap::new(),
+            retained: SortedMap::new(),
             stored: Stored::default(),
             debut,
             end: Some(end),

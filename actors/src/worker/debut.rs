@@ -1,8 +1,9 @@
 //! Where the time of a worker goes from its start to its first contribution: one line of the log for
 //! each milestone, the first time that it is reached.
 
-use std::collections::BTreeSet;
 use std::time::Instant;
+
+use resilin_core::sorted::SortedSet;
 
 /// What a worker has reached, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,7 +56,7 @@ impl Milestone {
 /// The milestones of one process.
 pub(super) struct Debut {
     begun: Instant,
-    reached: BTreeSet<Milestone>,
+    reached: SortedSet<Milestone>,
 }
 
 impl Debut {
@@ -63,7 +64,7 @@ impl Debut {
     pub(super) fn begin() -> Self {
         Self {
             begun: Instant::now(),
-            reached: BTreeSet::new(),
+            reached: SortedSet::new(),
         }
     }
 

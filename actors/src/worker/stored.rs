@@ -1,14 +1,13 @@
 //! Whether a step's sums are where they are needed: a processor of this host has nothing more urgent
 //! to do for this worker then.
 
-use std::collections::BTreeMap;
-
 use resilin_core::layout::SliceMap;
+use resilin_core::sorted::SortedMap;
 use resilin_core::{SliceId, Step};
 
 /// The newest step of which each slice has stored something.
 #[derive(Default)]
-pub(super) struct Stored(BTreeMap<SliceId, Step>);
+pub(super) struct Stored(SortedMap<SliceId, Step>);
 
 impl Stored {
     /// A slice has stored its part of a sum of the step; whether all of `slices` have now.

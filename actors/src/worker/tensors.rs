@@ -1,18 +1,18 @@
 //! The tensors that the worker's machine holds as handles or by version.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Deref, Range};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use resilin_core::frame::DataHeader;
 use resilin_core::message::Use;
+use resilin_core::sorted::{SortedMap, SortedSet};
 use resilin_core::{MapNumber, SliceId, Step, Tensor, Timeline};
 
 use crate::link::{BufferPool, JointBuffer, OutValues, PooledBuffer, Wanted};
 
 /// Sums by handle.
 #[derive(Default)]
-pub(super) struct Sums(BTreeMap<Tensor, OutValues>);
+pub(super) struct Sums(SortedMap<Tensor, OutValues>);
 
 impl Sums {
     /// Takes a sum in, the first time that it is heard of.
@@ -48,18 +48,18 @@ type Version = (Timeline, MapNumber, Step);
 #[derive(Default)]
 struct State {
     /// The version asked for last: a link serves one request for each use.
-    asked: BTreeMap<(Use, SliceId), Step>,
-    wholes: BTreeMap<Version, Landing>,
+    asked: SortedMap<(Use, SliceId), Step>,
+    wholes: SortedMap<Version, Landing>,
     /// Where a use finds a step's weights.
-    used: BTreeMap<(Use, Step), Version>,
+    used: SortedMap<(Use, Step), Version>,
 }
 
 /// A version that is put together.
 struct Landing {
     whole: Arc<Whole>,
     /// Slices that were told where to, by links that may not have brought them yet.
-    told: BTreeSet<SliceId>,
-    here: BTreeSet<SliceId>,
+    told: SortedSet<SliceId>,
+    here: SortedSet<SliceId>,
 }
 
 impl Arrivals {
@@ -178,8 +178,8 @@ impl State {
     fn landing(&mut self, version: Version, buffer: impl FnOnce() -> PooledBuffer) -> &mut Landing {
         self.wholes.entry(version).or_insert_with(|| Landing {
             whole: Arc::new(Whole(JointBuffer::new(buffer()))),
-            told: BTreeSet::new(),
-            here: BTreeSet::new(),
+            told: SortedSet::new(),
+            here: SortedSet::new(),
         })
     }
 }

@@ -1,8 +1,7 @@
 //! A1: in every generation each partition has exactly one standing holder, or none has one because
 //! nobody accepts work.
 
-use std::collections::BTreeMap;
-
+use resilin_core::sorted::SortedMap;
 use resilin_core::{Generation, Incarnation, PartitionId};
 
 use super::{Fact, Invariant, World, ensure};
@@ -10,7 +9,7 @@ use super::{Fact, Invariant, World, ensure};
 #[derive(Default)]
 pub(super) struct Standing {
     generation: Generation,
-    holders: BTreeMap<PartitionId, Incarnation>,
+    holders: SortedMap<PartitionId, Incarnation>,
     touched: bool,
 }
 

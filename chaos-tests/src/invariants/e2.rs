@@ -1,14 +1,14 @@
 //! E2: no score is missing in silence: of a finished run, every version that was due was scored, or
 //! said not to be.
 
-use std::collections::BTreeSet;
+use resilin_core::sorted::SortedSet;
 
 use super::{Fact, Invariant, World, ensure};
 
 #[derive(Default)]
 pub(super) struct Missed {
     /// Epochs of which people were told.
-    told: BTreeSet<u64>,
+    told: SortedSet<u64>,
 }
 
 impl Invariant for Missed {

@@ -1,19 +1,18 @@
 //! M1: a partition's holder is a live member, and no two hold it for the same step of one
 //! generation.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use resilin_core::message::Lease;
+use resilin_core::sorted::{SortedMap, SortedSet};
 use resilin_core::{Generation, Incarnation, PartitionId, Step};
 
 use super::{Fact, Invariant, World, ensure};
 
 #[derive(Default)]
 pub(super) struct Holders {
-    live: BTreeSet<Incarnation>,
+    live: SortedSet<Incarnation>,
     generation: Generation,
-    leases: BTreeMap<PartitionId, Vec<(Incarnation, Lease)>>,
-    told: BTreeMap<Incarnation, Vec<PartitionId>>,
+    leases: SortedMap<PartitionId, Vec<(Incarnation, Lease)>>,
+    told: SortedMap<Incarnation, Vec<PartitionId>>,
 }
 
 impl Invariant for Holders {

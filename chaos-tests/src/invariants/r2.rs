@@ -1,7 +1,6 @@
 //! R2: the versions of the slices differ by at most one.
 
-use std::collections::BTreeMap;
-
+use resilin_core::sorted::SortedMap;
 use resilin_core::{SliceId, Step, Timeline};
 
 use super::{Fact, Invariant, World, ensure};
@@ -9,7 +8,7 @@ use super::{Fact, Invariant, World, ensure};
 #[derive(Default)]
 pub(super) struct Together {
     timeline: Timeline,
-    versions: BTreeMap<SliceId, Step>,
+    versions: SortedMap<SliceId, Step>,
 }
 
 impl Invariant for Together {

@@ -11,7 +11,6 @@ mod pump;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener as StdListener};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -20,6 +19,7 @@ use std::time::Duration;
 
 use resilin_core::frame::{self, FrameKind, PRELUDE_BYTES, Prelude};
 use resilin_core::handshake::Hello;
+use resilin_core::sorted::SortedMap;
 use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
@@ -96,7 +96,7 @@ pub struct Gate {
 
 struct Shared {
     places: Arc<Semaphore>,
-    peers: Mutex<BTreeMap<u32, watch::Sender<Weather>>>,
+    peers: Mutex<SortedMap<u32, watch::Sender<Weather>>>,
 }
 
 impl Proxy {
@@ -216,7 +216,7 @@ impl Drop for Proxy {
 }
 
 impl Shared {
-    fn peers(&self) -> MutexGuard<'_, BTreeMap<u32, watch::Sender<Weather>>> {
+    fn peers(&self) -> MutexGuard<'_, SortedMap<u32, watch::Sender<Weather>>> {
         self.peers
             .lock()
             .expect("nothing panics while the peers are held")

@@ -123,7 +123,7 @@ impl Fault {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
+    use resilin_core::sorted::SortedSet;
 
     use super::*;
 
@@ -131,7 +131,7 @@ mod tests {
     fn every_kind_is_listed_in_the_readme() {
         let readme = std::fs::read_to_string("README.md").expect("tests run beside it");
         let all = || KINDS.iter().chain(super::super::HOST_KINDS);
-        let names: BTreeSet<&str> = all().map(|kind| kind.name).collect();
+        let names: SortedSet<&str> = all().map(|kind| kind.name).collect();
         assert!(names.len() >= 25 && names.len() == all().count());
         for name in names {
             assert!(

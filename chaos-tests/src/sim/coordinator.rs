@@ -1,7 +1,6 @@
 //! The coordinator's process: how it begins from what is durable, its timer, and what happens
 //! inside it.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use resilin_core::layout::SliceMap;
@@ -10,6 +9,7 @@ use resilin_core::machine::job::{self, HostSettings, Job, Outcome, Settings};
 use resilin_core::machine::saver::{self, Saver};
 use resilin_core::machine::shard::{self, Origin, Shard};
 use resilin_core::message::{Branch, SliceView};
+use resilin_core::sorted::SortedMap;
 use resilin_core::time::Time;
 use resilin_core::{LinkId, SliceId, Step, Timeline, View};
 use resilin_learn::kernel::{SliceKernel, WEIGHTS, hex};
@@ -35,9 +35,9 @@ pub(super) struct Coordinator {
     /// When the store has done what it was asked for.
     pub(super) store_free: Time,
     /// Cuts whose tensors are on their way from shard processes.
-    pub(super) coming: BTreeMap<LinkId, Coming>,
+    pub(super) coming: SortedMap<LinkId, Coming>,
     /// Shard processes that wait for the cut of a version to be over.
-    pub(super) waiting: BTreeMap<LinkId, Step>,
+    pub(super) waiting: SortedMap<LinkId, Step>,
     pub(super) timeline: Timeline,
     pub(super) clock: Clock,
     armed: Option<Time>,
@@ -147,8 +147,8 @@ impl Sim<'_> {
             slices,
             store: found.store,
             store_free: self.now,
-            coming: BTreeMap::new(),
-            waiting: BTreeMap::new(),
+            coming: SortedMap::new(),
+            waiting: SortedMap::new(),
             timeline,
             clock: Clock::default(),
             armed: None,
@@ -234,10 +234,10 @@ impl Sim<'_> {
                 SliceHost {
                     machine,
                     kernel: self.kernel(slice, step, tensors),
-                    tensors: BTreeMap::new(),
+                    tensors: SortedMap::new(),
                     next_tensor: 0,
                     pinned: None,
-                    stored: BTreeMap::new(),
+                    stored: SortedMap::new(),
                 }
             })
             .collect()

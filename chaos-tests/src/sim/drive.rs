@@ -1,12 +1,12 @@
 //! The disk of the coordinator's host: it outlives coordinators, and fails as the schedule says.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use resilin_checkpoint::testing::{self, Disk, Fault};
 use resilin_checkpoint::{Files, LEDGER, MANIFEST, Result, StateDir};
 use resilin_core::ledger::Record;
 use resilin_core::machine::Rules;
+use resilin_core::sorted::SortedSet;
 use resilin_core::time::Time;
 use resilin_core::{MapNumber, Step};
 use resilin_learn::kernel::Digest;
@@ -46,7 +46,7 @@ pub(super) struct Drive {
     damage: Damage,
     map: (MapNumber, u16),
     /// Versions that were ever committed.
-    pub(super) committed: BTreeSet<Step>,
+    pub(super) committed: SortedSet<Step>,
 }
 
 impl Drive {
@@ -68,7 +68,7 @@ impl Drive {
             full_until: Time(0),
             damage: Damage::default(),
             map: (MapNumber(0), 0),
-            committed: BTreeSet::new(),
+            committed: SortedSet::new(),
         }
     }
 

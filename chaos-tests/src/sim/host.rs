@@ -1,6 +1,5 @@
 //! A worker's process: its machine, its tensors, its links, and what is wrong with it.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use resilin_core::layout::SliceMap;
@@ -8,6 +7,7 @@ use resilin_core::machine::Rules;
 use resilin_core::machine::shard::Push;
 use resilin_core::machine::worker::Worker;
 use resilin_core::message::{Use, WorkerAsks};
+use resilin_core::sorted::SortedMap;
 use resilin_core::time::Time;
 use resilin_core::{Incarnation, LinkId, SliceId, Step, Tensor, Timeline};
 use resilin_learn::kernel::{Evaluator, hex};
@@ -17,7 +17,7 @@ use super::clock::Clock;
 use super::events::{Party, Role};
 
 /// Weights by slice.
-type Parts = BTreeMap<SliceId, Arc<Vec<f32>>>;
+type Parts = SortedMap<SliceId, Arc<Vec<f32>>>;
 
 /// One worker process.
 pub(super) struct Host {
@@ -42,20 +42,20 @@ pub(super) struct Host {
     /// Whether it was asked to leave; the last to be left is not asked.
     pub(super) leaving: bool,
     pub(super) control: Option<LinkId>,
-    pub(super) data: BTreeMap<SliceId, Option<LinkId>>,
+    pub(super) data: SortedMap<SliceId, Option<LinkId>>,
     /// Who serves each slice.
-    pub(super) servers: BTreeMap<SliceId, Party>,
+    pub(super) servers: SortedMap<SliceId, Party>,
     pub(super) slices: SliceMap,
     pub(super) evaluator: Evaluator,
-    pub(super) weights: BTreeMap<(Use, Step), Parts>,
+    pub(super) weights: SortedMap<(Use, Step), Parts>,
     /// Of which branch each slice was asked for the next version, last of all to be trained on, and
     /// that version, while the one before is held for it.
-    pub(super) asked: BTreeMap<SliceId, (Timeline, Step)>,
+    pub(super) asked: SortedMap<SliceId, (Timeline, Step)>,
     /// Weights of steps that are audited.
-    pub(super) retained: BTreeMap<Step, Arc<Vec<f32>>>,
-    pub(super) tensors: BTreeMap<Tensor, Arc<Vec<f32>>>,
+    pub(super) retained: SortedMap<Step, Arc<Vec<f32>>>,
+    pub(super) tensors: SortedMap<Tensor, Arc<Vec<f32>>>,
     /// What waits for the values of a sum that still come.
-    pub(super) unsent: BTreeMap<Tensor, Vec<(LinkId, Push, Arc<Vec<f32>>)>>,
+    pub(super) unsent: SortedMap<Tensor, Vec<(LinkId, Push, Arc<Vec<f32>>)>>,
     pub(super) next_tensor: u64,
     pub(super) armed: Option<Time>,
 }
@@ -76,16 +76,16 @@ impl Host {
             slowness,
             leaving: false,
             control: None,
-            data: BTreeMap::new(),
-            servers: BTreeMap::new(),
+            data: SortedMap::new(),
+            servers: SortedMap::new(),
             slices: rules.slices,
             machine: Worker::new(rules, hex(&task.data_digest())),
             evaluator: Evaluator::new(Arc::clone(task)),
-            weights: BTreeMap::new(),
-            asked: BTreeMap::new(),
-            retained: BTreeMap::new(),
-            tensors: BTreeMap::new(),
-            unsent: BTreeMap::new(),
+            weights: SortedMap::new(),
+            asked: SortedMap::new(),
+            retained: SortedMap::new(),
+            tensors: SortedMap::new(),
+            unsent: SortedMap::new(),
             next_tensor: 0,
             armed: None,
         }

@@ -140,7 +140,7 @@ impl Sim<'_> {
         };
         let writing = coordinator.store.writing();
         let waiting = &mut coordinator.waiting;
-        let over = waiting.extract_if(.., |_, step| writing != Some(*step));
+        let over = waiting.extract_if(|_, step| writing != Some(*step));
         for (link, _) in over.collect::<Vec<_>>() {
             self.answer(ends, Local::Over(link));
         }

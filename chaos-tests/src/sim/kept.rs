@@ -1,16 +1,15 @@
 //! What is durable at the end of a run, for whoever looks at it from outside.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use resilin_core::Step;
 use resilin_core::ledger::Record;
+use resilin_core::sorted::{SortedMap, SortedSet};
 use resilin_learn::kernel::Digest;
 
 /// What is durable of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Kept {
     /// Versions with a checkpoint.
-    pub checkpoints: BTreeSet<Step>,
+    pub checkpoints: SortedSet<Step>,
     /// The ledger.
     pub ledger: Vec<Record>,
 }
@@ -18,8 +17,8 @@ pub struct Kept {
 impl Kept {
     /// The chain line of each version, as the ledger last had it.
     #[must_use]
-    pub fn chain(&self) -> BTreeMap<Step, Digest> {
-        let mut lines = BTreeMap::new();
+    pub fn chain(&self) -> SortedMap<Step, Digest> {
+        let mut lines = SortedMap::new();
         for record in &self.ledger {
             match record {
                 Record::Initial { chain, .. } => {

@@ -1,11 +1,10 @@
 //! Which piece of history a coordinator goes on with, as the program decides it: a branch of its own
 //! where slices live in its process, or the one that shard processes may still hold.
 
-use std::collections::BTreeMap;
-
 use resilin_checkpoint::{Result, Run};
 use resilin_core::ledger::Record;
 use resilin_core::message::{Branch, SliceView};
+use resilin_core::sorted::SortedMap;
 use resilin_core::{MapNumber, Step};
 use resilin_learn::kernel::{Digest, SliceKernel, chain_line};
 use resilin_learn::task::Task;
@@ -27,9 +26,9 @@ pub(super) struct Lineage {
     /// The ledger has every record of the branch before this step.
     pub(super) recorded: Step,
     /// The branch's chain lines after the newest durable version.
-    pub(super) chain: BTreeMap<Step, Digest>,
+    pub(super) chain: SortedMap<Step, Digest>,
     /// Lines of other branches that are to be made again.
-    pub(super) superseded: BTreeMap<Step, Digest>,
+    pub(super) superseded: SortedMap<Step, Digest>,
 }
 
 /// What goes on in this life; `durable` is the newest version that can be read.
@@ -59,7 +58,7 @@ fn inside(run: &Run, map: MapNumber, shards: u16, base: Step, task: &Task) -> Re
         branch,
         views: Vec::new(),
         recorded: base,
-        chain: BTreeMap::new(),
+        chain: SortedMap::new(),
         superseded: run.history()?.lines_after(base),
     })
 }

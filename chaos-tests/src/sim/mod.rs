@@ -22,13 +22,14 @@ mod store;
 mod sums;
 mod workers;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::fmt::{Debug, Display};
 
 use resilin_core::machine::Rules;
 use resilin_core::machine::job::{Outcome, Wishes};
 use resilin_core::machine::turns::Turns;
 use resilin_core::random::{Key, Purpose, Stream};
+use resilin_core::sorted::SortedMap;
 use resilin_core::time::{Span, Time};
 use resilin_core::{LinkId, Timeline};
 
@@ -127,19 +128,19 @@ pub struct Sim<'a> {
     stream: Stream,
     now: Time,
     queue: Queue,
-    links: BTreeMap<LinkId, Link>,
+    links: SortedMap<LinkId, Link>,
     next_link: u64,
-    hosts: BTreeMap<u32, Host>,
+    hosts: SortedMap<u32, Host>,
     next_host: u32,
     /// Shard processes.
-    processes: BTreeMap<u32, Process>,
+    processes: SortedMap<u32, Process>,
     next_process: u32,
     next_replica: u64,
     /// Until when two processes do not reach each other.
-    apart: BTreeMap<(Party, Party), Time>,
+    apart: SortedMap<(Party, Party), Time>,
     coordinator: Option<Coordinator>,
     mailbox: VecDeque<Inside>,
-    mailboxes: BTreeMap<Mailbox, Time>,
+    mailboxes: SortedMap<Mailbox, Time>,
     coordinator_frozen: Time,
     life: u32,
     leg: usize,
@@ -179,17 +180,17 @@ impl<'a> Sim<'a> {
             .stream(),
             now: Time(0),
             queue: Queue::default(),
-            links: BTreeMap::new(),
+            links: SortedMap::new(),
             next_link: 0,
-            hosts: BTreeMap::new(),
+            hosts: SortedMap::new(),
             next_host: 0,
-            processes: BTreeMap::new(),
+            processes: SortedMap::new(),
             next_process: 0,
             next_replica: 0,
-            apart: BTreeMap::new(),
+            apart: SortedMap::new(),
             coordinator: None,
             mailbox: VecDeque::new(),
-            mailboxes: BTreeMap::new(),
+            mailboxes: SortedMap::new(),
             coordinator_frozen: Time(0),
             life: 0,
             leg: 0,

@@ -1,10 +1,10 @@
 //! The slices in the coordinator's process: each machine with its tensors and its arithmetic.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use resilin_core::machine::shard::{Effect, Event, Push, Shard};
 use resilin_core::message::{SliceSays, WorkerAsks};
+use resilin_core::sorted::SortedMap;
 use resilin_core::time::{Span, Time};
 use resilin_core::tree::Node;
 use resilin_core::vote::Action;
@@ -21,12 +21,12 @@ use crate::invariants::Fact;
 pub(super) struct SliceHost {
     pub(super) machine: Shard,
     pub(super) kernel: SliceKernel,
-    pub(super) tensors: BTreeMap<Tensor, Arc<Vec<f32>>>,
+    pub(super) tensors: SortedMap<Tensor, Arc<Vec<f32>>>,
     pub(super) next_tensor: u64,
     /// A version kept for evaluation.
     pub(super) pinned: Option<(Step, Arc<Vec<f32>>)>,
     /// What is in, for plants that add it twice.
-    pub(super) stored: BTreeMap<(Step, Node), Tensor>,
+    pub(super) stored: SortedMap<(Step, Node), Tensor>,
 }
 
 impl SliceHost {

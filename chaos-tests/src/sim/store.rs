@@ -1,7 +1,6 @@
 //! A coordinator's hold on the durable state: the real store, used as the program's store actor
 //! uses it. What it says is known to others only when the call would have ended.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 
 use resilin_checkpoint::{
@@ -11,6 +10,7 @@ use resilin_core::ledger::{Members, Record};
 use resilin_core::machine::Rules;
 use resilin_core::machine::job::{self, Metrics, Wishes};
 use resilin_core::message::{Branch, SliceView};
+use resilin_core::sorted::SortedMap;
 use resilin_core::{SliceId, Step};
 use resilin_learn::kernel::{BlockHasher, Digest, PinnedSlice, WEIGHTS, chain_line};
 use resilin_learn::task::Task;
@@ -20,7 +20,7 @@ use super::lineage::{self, Home, Lineage};
 use crate::oracle::Oracle;
 
 /// Whole tensors by name.
-pub(super) type Tensors = BTreeMap<String, Vec<f32>>;
+pub(super) type Tensors = SortedMap<String, Vec<f32>>;
 
 /// What a start finds.
 pub(super) struct Found {
@@ -35,7 +35,7 @@ pub(super) struct Found {
     pub(super) skipped: usize,
     /// Versions before this one have their chain lines.
     pub(super) lines: Step,
-    pub(super) metrics: BTreeMap<Step, Metrics>,
+    pub(super) metrics: SortedMap<Step, Metrics>,
     pub(super) members: Members,
     pub(super) wishes: Wishes,
     /// Whether the run has ended and been told of.
@@ -61,7 +61,7 @@ pub(super) struct Store {
 struct Writing {
     step: Step,
     save: Save,
-    digests: BTreeMap<SliceId, Vec<Digest>>,
+    digests: SortedMap<SliceId, Vec<Digest>>,
 }
 
 /// A slice's part of a cut.
@@ -202,7 +202,7 @@ impl Store {
 
     pub(super) fn keep_views(&self, views: Vec<SliceView>) -> Result<()> {
         let views = views.into_iter().map(|view| (view.slice, view));
-        self.run.set_views(&views.collect::<BTreeMap<_, _>>())
+        self.run.set_views(&views.collect::<SortedMap<_, _>>())
     }
 
     pub(super) fn keep_wishes(&self, wishes: Wishes) -> Result<()> {
@@ -254,7 +254,7 @@ impl Store {
             self.save = Some(Writing {
                 step,
                 save: self.run.begin(set)?,
-                digests: BTreeMap::new(),
+                digests: SortedMap::new(),
             });
         }
         let open = self.save.as_mut().expect("just begun");

@@ -1,12 +1,11 @@
 //! What clients saw of one shard while they pushed and pulled side by side must be explained by some
 //! order in which each call happened at once.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use resilin_core::machine::Rules;
 use resilin_core::machine::shard::{Effect, Event, Origin, Push, Shard};
 use resilin_core::message::{ShardSays, Use, Verdict, WorkerAsks};
 use resilin_core::random::{Key, Purpose, Stream};
+use resilin_core::sorted::{SortedMap, SortedSet};
 use resilin_core::time::Time;
 use resilin_core::tree::Node;
 use resilin_core::{Incarnation, LinkId, MapNumber, PartitionId, SliceId, Step, Tensor};
@@ -53,7 +52,7 @@ enum Pushed {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Serial {
     version: Step,
-    covered: BTreeSet<PartitionId>,
+    covered: SortedSet<PartitionId>,
 }
 
 impl SequentialSpec for Serial {
@@ -93,7 +92,7 @@ struct Recorder {
     shard: Shard,
     rules: Rules,
     history: Tester,
-    calls: BTreeMap<u64, Call>,
+    calls: SortedMap<u64, Call>,
     /// What the shard is doing for itself, to be answered later.
     work: Vec<Event>,
     tensors: u64,
@@ -116,7 +115,7 @@ impl Recorder {
             shard: Shard::new(rules.clone(), origin, &mut Vec::new()),
             rules: rules.clone(),
             history: Tester::new(Serial::default()),
-            calls: BTreeMap::new(),
+            calls: SortedMap::new(),
             work: Vec::new(),
             tensors: 0,
         };

@@ -1,9 +1,9 @@
 //! Arithmetic as symbols: a tensor is a number that tells from which weights and rows it was made.
 
-use std::collections::BTreeMap;
 use std::fmt::{self, Debug, Write};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use resilin_core::sorted::SortedMap;
 use resilin_core::tree::Node;
 use resilin_core::{PartitionId, SliceId, Step};
 
@@ -20,7 +20,7 @@ pub(crate) const STEPS: u64 = 2;
 pub(crate) type Weights = u64;
 
 /// A gradient: for each partition the weights of all slices that it was evaluated on.
-pub(crate) type Gradient = BTreeMap<PartitionId, Vec<Weights>>;
+pub(crate) type Gradient = SortedMap<PartitionId, Vec<Weights>>;
 
 /// A number for whatever has a text.
 pub(crate) fn digest(what: &impl Debug) -> u64 {

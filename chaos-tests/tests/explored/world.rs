@@ -2,13 +2,14 @@
 //! state is what all of them are and what is under way; an action delivers one message, lets a
 //! time-out pass, or kills a worker.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use resilin_chaos::jobs::Spec;
 use resilin_core::machine::Rules;
 use resilin_core::machine::job::Outcome;
+use resilin_core::sorted::SortedMap;
 use resilin_core::{LinkId, SliceId};
 use stateright::{Model, Property};
 
@@ -25,13 +26,13 @@ pub(crate) struct World {
     pub(crate) center: Arc<Center>,
     pub(crate) slices: Vec<Arc<Slice>>,
     pub(crate) workers: Vec<Option<Arc<Member>>>,
-    links: BTreeMap<(Place, Place), VecDeque<(u64, Message)>>,
+    links: SortedMap<(Place, Place), VecDeque<(u64, Message)>>,
     kills: u8,
     timeouts: u8,
     /// What was broken.
     pub(crate) broken: Option<String>,
     /// Of the parts, in their order.
-    digests: BTreeMap<Place, u64>,
+    digests: SortedMap<Place, u64>,
 }
 
 impl Hash for World {
@@ -107,11 +108,11 @@ impl Explored {
             center: Arc::new(Center::new(&self.rules)),
             slices: Vec::new(),
             workers: Vec::new(),
-            links: BTreeMap::new(),
+            links: SortedMap::new(),
             kills: self.kills,
             timeouts: self.timeouts,
             broken: None,
-            digests: BTreeMap::new(),
+            digests: SortedMap::new(),
         };
         for slice in self.rules.slices.ids() {
             let mut out = Out::default();

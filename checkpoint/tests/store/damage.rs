@@ -1,11 +1,11 @@
 //! Damage to what was stored, on real files and a real sled.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
 use resilin_checkpoint::testing::Fault;
 use resilin_checkpoint::{Depth, Health, Patience, RealFiles, Start, StateDir, inspect};
+use resilin_core::sorted::SortedMap;
 use resilin_core::{SliceId, Step};
 
 use crate::fixture::{
@@ -106,7 +106,7 @@ fn prepared(dir: &Path) {
     for step in [10, 20, 30] {
         save(&run, timeline, step, 2).unwrap();
     }
-    let views = BTreeMap::from([(SliceId(1), "a view")]);
+    let views = SortedMap::from([(SliceId(1), "a view")]);
     run.set_views(&views).unwrap();
 }
 
@@ -171,7 +171,7 @@ fn a_new_branch_takes_the_views_of_the_one_before_with_it() {
     let timeline = resilin_core::Timeline::first(reign);
     run.set_branch(timeline, &"a branch").unwrap();
     assert_eq!(run.branch().unwrap(), Some("a branch".to_owned()));
-    assert_eq!(run.views::<String>().unwrap(), BTreeMap::new());
+    assert_eq!(run.views::<String>().unwrap(), SortedMap::new());
     assert_eq!(run.next_timeline().unwrap(), timeline.next(), "issued once");
     let step = |step| run.at(Step(step)).unwrap().map(|found| found.manifest.step);
     assert_eq!((step(20), step(25)), (Some(Step(20)), None));
@@ -187,7 +187,7 @@ fn damaged_records_are_rebuilt_whether_sled_notices_or_not() {
         let run = open_run(&state).unwrap();
         for index in 0..40 {
             let view = format!("{index}").repeat(20_000);
-            run.set_views(&BTreeMap::from([(SliceId(2), view)]))
+            run.set_views(&SortedMap::from([(SliceId(2), view)]))
                 .unwrap();
         }
     }

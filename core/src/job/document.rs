@@ -2,10 +2,11 @@
 //! meaning.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
+
+use crate::sorted::{SortedMap, SortedSet};
 
 use super::effective::Effective;
 use super::error::{JobError, Origin};
@@ -27,15 +28,15 @@ pub(crate) struct Written {
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     pub(crate) origin: Origin,
-    pub(crate) keys: BTreeMap<String, Written>,
+    pub(crate) keys: SortedMap<String, Written>,
 }
 
 /// A job file and the overrides of the command line. Sections are taken out of it one by one, each
 /// by the code that knows its keys; [`finish`](Self::finish) refuses what nobody took.
 #[derive(Clone, Debug, Default)]
 pub struct Document {
-    tables: BTreeMap<String, Table>,
-    taken: BTreeSet<String>,
+    tables: SortedMap<String, Table>,
+    taken: SortedSet<String>,
     effective: Effective,
 }
 
@@ -90,7 +91,7 @@ impl Document {
     pub fn set(&mut self, section: &str, key: &str, value: impl Into<Value>) {
         let table = self.tables.entry(section.into()).or_insert_with(|| Table {
             origin: Origin::CommandLine,
-            keys: BTreeMap::new(),
+            keys: SortedMap::new(),
         });
         let written = Written {
             value: value.into(),
@@ -107,7 +108,7 @@ impl Document {
         );
         let table = self.tables.remove(name).unwrap_or_else(|| Table {
             origin: Origin::Absent,
-            keys: BTreeMap::new(),
+            keys: SortedMap::new(),
         });
         Section::new(name, table, &mut self.effective)
     }

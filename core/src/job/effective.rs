@@ -3,13 +3,13 @@
 //! It is what a run prints, what names the run (through the digest over the keys that decide bits),
 //! and what a checkpoint carries so that a changed job is refused by name.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
 
 use super::key::Decides;
 use crate::id::RunId;
+use crate::sorted::SortedMap;
 
 /// One key with its value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -181,7 +181,7 @@ impl Effective {
         out
     }
 
-    fn deciding(&self) -> BTreeMap<String, &str> {
+    fn deciding(&self) -> SortedMap<String, &str> {
         let bits = self.keys.iter().filter(|k| k.decides == Decides::Bits);
         bits.filter_map(|k| Some((format!("{}.{}", k.section, k.key), k.value.as_deref()?)))
             .collect()

@@ -8,11 +8,10 @@ mod flapping;
 mod hosts;
 mod outranked;
 
-use std::collections::BTreeMap;
-
 use crate::id::{Incarnation, LinkId};
 use crate::machine::turns::Turns;
 use crate::message::{CoordinatorSays, HostSays, HostTold, WorkerSays};
+use crate::sorted::SortedMap;
 use crate::time::{Span, Time};
 
 pub use hosts::HostNews;
@@ -136,8 +135,8 @@ struct Process {
 pub struct Fleet {
     lease: Span,
     last: Incarnation,
-    processes: BTreeMap<Incarnation, Process>,
-    links: BTreeMap<LinkId, Incarnation>,
+    processes: SortedMap<Incarnation, Process>,
+    links: SortedMap<LinkId, Incarnation>,
     hosts: hosts::Hosts,
     flapping: flapping::Flapping,
     swept: Option<Time>,
@@ -155,8 +154,8 @@ impl Fleet {
         Self {
             lease,
             last,
-            processes: BTreeMap::new(),
-            links: BTreeMap::new(),
+            processes: SortedMap::new(),
+            links: SortedMap::new(),
             hosts: hosts::Hosts::default(),
             flapping: flapping::Flapping::new(lease),
             swept: None,

@@ -8,11 +8,10 @@ mod serve;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
-
 use crate::id::{Generation, Incarnation, SliceId, Step, Timeline, View};
 use crate::machine::shard::{Assigned, Follower, Sync};
 use crate::message::{Branch, Duty, Holding, HostSays, HostTold, Peer, ShardOrder};
+use crate::sorted::SortedMap;
 use crate::time::{Span, Time};
 
 /// What happens to a host.
@@ -72,9 +71,9 @@ pub enum Place {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Routes {
     /// The primary of every slice: votes go there.
-    pub primaries: BTreeMap<SliceId, Place>,
+    pub primaries: SortedMap<SliceId, Place>,
     /// The other replica of slices that are held here.
-    pub mirrors: BTreeMap<SliceId, Peer>,
+    pub mirrors: SortedMap<SliceId, Peer>,
 }
 
 /// What the shell does for a host.
@@ -159,10 +158,10 @@ pub struct Host {
     /// When to say that it lives; `None` without a control link.
     beat_at: Option<Time>,
     generation: Option<Generation>,
-    replicas: BTreeMap<SliceId, Replica>,
+    replicas: SortedMap<SliceId, Replica>,
     /// Where a slice was begun: state is never made again within a timeline, as what was published
     /// would be taken back.
-    begun: BTreeMap<SliceId, Timeline>,
+    begun: SortedMap<SliceId, Timeline>,
     routes: Routes,
     draining: bool,
     over: bool,
@@ -178,8 +177,8 @@ impl Host {
             incarnation: None,
             beat_at: None,
             generation: None,
-            replicas: BTreeMap::new(),
-            begun: BTreeMap::new(),
+            replicas: SortedMap::new(),
+            begun: SortedMap::new(),
             routes: Routes::default(),
             draining: false,
             over: false,

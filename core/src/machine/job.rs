@@ -35,7 +35,7 @@ mod unfollowed;
 mod views;
 mod wish;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::VecDeque;
 
 use crate::fact::Fact;
 use crate::id::{Generation, PartitionId, SliceId, Step};
@@ -43,6 +43,7 @@ use crate::ledger::Members;
 use crate::machine::Rules;
 use crate::machine::turns::Turns;
 use crate::message::{Branch, SliceView, StepRecord};
+use crate::sorted::{SortedMap, SortedSet};
 use crate::time::Time;
 use crate::tree::PartitionSet;
 
@@ -68,11 +69,11 @@ pub struct Settings {
     /// The ledger has every record of the branch before this step.
     pub recorded: Step,
     /// The branch's chain lines after the newest durable version.
-    pub chain: BTreeMap<Step, [u8; 32]>,
+    pub chain: SortedMap<Step, [u8; 32]>,
     /// Chain lines after `base` of superseded branches, to be made again (PROTOCOL 2).
-    pub superseded: BTreeMap<Step, [u8; 32]>,
+    pub superseded: SortedMap<Step, [u8; 32]>,
     /// Versions scored before.
-    pub metrics: BTreeMap<Step, Metrics>,
+    pub metrics: SortedMap<Step, Metrics>,
     /// Digest of the data manifests; a worker with another is refused.
     pub data: String,
     /// Workers wanted at the start.
@@ -140,18 +141,18 @@ pub struct Job {
     members: crew::Crew,
     leases: table::Table,
     planning: planning::Planning,
-    slices: BTreeMap<SliceId, SliceState>,
-    records: BTreeMap<Step, BTreeMap<SliceId, StepRecord>>,
+    slices: SortedMap<SliceId, SliceState>,
+    records: SortedMap<Step, SortedMap<SliceId, StepRecord>>,
     recorded: Step,
-    suspects: BTreeMap<PartitionId, suspect::Suspect>,
+    suspects: SortedMap<PartitionId, suspect::Suspect>,
     evaluation: Option<evaluation::Evaluation>,
     audits: audit::Audits,
     differing: copies::Differing,
-    metrics: BTreeMap<Step, Metrics>,
+    metrics: SortedMap<Step, Metrics>,
     /// Versions whose score the store has not taken; shard processes keep them.
-    untaken: BTreeSet<Step>,
+    untaken: SortedSet<Step>,
     /// Versions told to be not evaluated.
-    unscored: BTreeSet<Step>,
+    unscored: SortedSet<Step>,
     /// Versions before this one are scored, being scored, or told.
     judged: Step,
     wanted: u32,
@@ -171,10 +172,10 @@ pub struct Job {
     unsaved: Option<String>,
     below_min: Option<Time>,
     ending: Option<finish::Ending>,
-    halted: BTreeSet<SliceId>,
+    halted: SortedSet<SliceId>,
     hosting: hosts::Hosting,
     /// Chain lines after the newest durable version, to be made again after a rollback.
-    chain: BTreeMap<Step, [u8; 32]>,
+    chain: SortedMap<Step, [u8; 32]>,
     retry_at: Option<Time>,
     /// The time of the event that is taken, and of the first one.
     now: Time,
@@ -208,15 +209,15 @@ impl Job {
                 .ids()
                 .map(|slice| (slice, state.clone()))
                 .collect(),
-            records: BTreeMap::new(),
+            records: SortedMap::new(),
             recorded: settings.recorded,
-            suspects: BTreeMap::new(),
+            suspects: SortedMap::new(),
             evaluation: None,
             audits: audit::Audits::default(),
             differing: copies::Differing::default(),
             metrics: settings.metrics.clone(),
-            untaken: BTreeSet::new(),
-            unscored: BTreeSet::new(),
+            untaken: SortedSet::new(),
+            unscored: SortedSet::new(),
             judged: settings
                 .metrics
                 .keys()
@@ -239,7 +240,7 @@ impl Job {
             unsaved: None,
             below_min: None,
             ending: None,
-            halted: BTreeSet::new(),
+            halted: SortedSet::new(),
             hosting: hosts::Hosting::new(&settings),
             chain: settings.chain.clone(),
             retry_at: None,

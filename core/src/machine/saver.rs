@@ -4,9 +4,8 @@
 //! are written only after the ledger has every line up to it (PROTOCOL 26). Trouble with the store
 //! never stops training: the cut is given up and the state is *degraded* until one succeeds.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use crate::id::{SliceId, Step};
+use crate::sorted::{SortedMap, SortedSet};
 use crate::time::{Span, Time};
 
 #[cfg(test)]
@@ -62,7 +61,7 @@ enum Stage {
     /// A part that failed ends its slice's share too: only when all have ended does nothing of this
     /// try come any more that could count for the next one.
     Writing {
-        ended: BTreeSet<SliceId>,
+        ended: SortedSet<SliceId>,
         failed: Option<String>,
     },
     /// The outcome is unknown until the store tells it.
@@ -94,7 +93,7 @@ pub struct Saver {
     saved: u64,
     over: bool,
     /// Slices whose cuts up to a version went with the process that served them.
-    missing: BTreeMap<SliceId, Step>,
+    missing: SortedMap<SliceId, Step>,
 }
 
 impl Saver {
@@ -120,7 +119,7 @@ impl Saver {
             requested: None,
             saved: 0,
             over: false,
-            missing: BTreeMap::new(),
+            missing: SortedMap::new(),
         }
     }
 
@@ -211,7 +210,7 @@ impl Saver {
         self.cut = Some(Cut {
             step,
             stage: Stage::Writing {
-                ended: BTreeSet::new(),
+                ended: SortedSet::new(),
                 failed: None,
             },
             late_at: Some(now + self.patience),
@@ -226,7 +225,7 @@ impl Saver {
     }
 
     /// Slices whose part of the cut nobody makes any more.
-    fn lost(&self, step: Step, ended: &BTreeSet<SliceId>) -> Vec<SliceId> {
+    fn lost(&self, step: Step, ended: &SortedSet<SliceId>) -> Vec<SliceId> {
         let lost = self.missing.iter().filter(|(_, upto)| step <= **upto);
         let slices = lost.map(|(slice, _)| *slice);
         slices.filter(|slice| !ended.contains(slice)).collect()

@@ -28,11 +28,10 @@ mod scored_test;
 mod tests;
 mod view;
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use crate::id::{Incarnation, LinkId, MapNumber, SliceId, Step, Tensor, Timeline, View};
 use crate::machine::Rules;
 use crate::message::{SliceSays, StepRecord, Use, WorkerAsks};
+use crate::sorted::{SortedMap, SortedSet};
 use crate::time::Time;
 use crate::tree::{Node, PartitionSet};
 use crate::vote::{Decision, Flags, Vote};
@@ -114,11 +113,11 @@ pub struct Shard {
     step: Step,
     phase: Phase,
     with_samples: PartitionSet,
-    nodes: BTreeMap<Node, Stored>,
+    nodes: SortedMap<Node, Stored>,
     covered: PartitionSet,
     discarded: u64,
     comparing: Option<Comparison>,
-    votes: BTreeMap<Step, BTreeMap<SliceId, Vote>>,
+    votes: SortedMap<Step, SortedMap<SliceId, Vote>>,
     /// The open step's vote as a lost primary pledged it, to be cast when the root is there.
     promised: Option<Vote>,
     /// The open step's root as a lost primary summed it.
@@ -135,10 +134,10 @@ pub struct Shard {
     pinned: Option<Step>,
     /// The newest version that is scored, or never will be.
     scored: Option<Step>,
-    links: BTreeSet<LinkId>,
+    links: SortedSet<LinkId>,
     /// What workers wait for, with the version that each holds meanwhile.
-    pulls: BTreeMap<(Step, LinkId, Use), Option<Step>>,
-    records: BTreeMap<Step, StepRecord>,
+    pulls: SortedMap<(Step, LinkId, Use), Option<Step>>,
+    records: SortedMap<Step, StepRecord>,
     repeating: Option<repeat::Repeating>,
     answers: repeat::Answers,
     retry_at: Option<Time>,
@@ -168,11 +167,11 @@ impl Shard {
             step: origin.step,
             phase,
             with_samples: PartitionSet::default(),
-            nodes: BTreeMap::new(),
+            nodes: SortedMap::new(),
             covered: PartitionSet::default(),
             discarded: 0,
             comparing: None,
-            votes: BTreeMap::new(),
+            votes: SortedMap::new(),
             promised: None,
             inherited: None,
             wanted: Flags::default(),
@@ -183,9 +182,9 @@ impl Shard {
             cutting: None,
             pinned: None,
             scored: None,
-            links: BTreeSet::new(),
-            pulls: BTreeMap::new(),
-            records: BTreeMap::new(),
+            links: SortedSet::new(),
+            pulls: SortedMap::new(),
+            records: SortedMap::new(),
             repeating: None,
             answers: repeat::Answers::default(),
             retry_at: None,

@@ -14,11 +14,10 @@ mod regroup;
 mod tests;
 mod views;
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use crate::id::{Incarnation, PartitionId, SliceId, Step, Tensor, Timeline};
 use crate::machine::Rules;
 use crate::message::{Assignment, Claim, CoordinatorSays, Lease, Use, WorkerSays};
+use crate::sorted::{SortedMap, SortedSet};
 use crate::time::Time;
 use crate::tree::{Node, PartitionSet};
 
@@ -36,7 +35,7 @@ struct Withheld {
 struct Sum {
     computed: Computed,
     /// Slices that answered for it.
-    answered: BTreeSet<SliceId>,
+    answered: SortedSet<SliceId>,
 }
 
 /// The machine of one worker process.
@@ -50,17 +49,17 @@ pub struct Worker {
     /// The coordinator took `Ready` in; until then it is repeated.
     accepted: bool,
     assignment: Option<Assignment>,
-    links: BTreeMap<SliceId, bool>,
+    links: SortedMap<SliceId, bool>,
     step: Step,
     /// Slices whose weights of a version are here.
-    here: BTreeMap<Step, BTreeSet<SliceId>>,
+    here: SortedMap<Step, SortedSet<SliceId>>,
     /// The step whose evaluation is under way; its answer may come after the step is over.
     computing: Option<Step>,
-    sums: BTreeMap<Node, Sum>,
+    sums: SortedMap<Node, Sum>,
     /// Sums of the open step whose values still come, and who is sent them meanwhile.
-    coming: BTreeMap<Tensor, BTreeSet<SliceId>>,
+    coming: SortedMap<Tensor, SortedSet<SliceId>>,
     /// Leaves of the open step that are not finite.
-    withheld: BTreeMap<PartitionId, Withheld>,
+    withheld: SortedMap<PartitionId, Withheld>,
     extra: PartitionSet,
     evaluation: Option<evaluate::Evaluation>,
     audits: audit::Audits,
@@ -84,13 +83,13 @@ impl Worker {
             before: None,
             accepted: false,
             assignment: None,
-            links: BTreeMap::new(),
+            links: SortedMap::new(),
             step: Step(0),
-            here: BTreeMap::new(),
+            here: SortedMap::new(),
             computing: None,
-            sums: BTreeMap::new(),
-            coming: BTreeMap::new(),
-            withheld: BTreeMap::new(),
+            sums: SortedMap::new(),
+            coming: SortedMap::new(),
+            withheld: SortedMap::new(),
             extra: PartitionSet::default(),
             evaluation: None,
             audits: audit::Audits::default(),
@@ -273,7 +272,7 @@ impl Worker {
         }
         let branch = (assignment.timeline, assignment.map);
         let renewed = known.is_none_or(|known| (known.timeline, known.map) != branch);
-        let mut renumbered = BTreeSet::new();
+        let mut renumbered = SortedSet::new();
         if renewed {
             self.drop_assignment(effects);
             self.lay_out(&assignment, effects);

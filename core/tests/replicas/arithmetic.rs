@@ -1,10 +1,9 @@
 //! Arithmetic on numbers that stand for tensors: every order of additions gives another result, and
 //! a serial oracle knows the right one.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use resilin_core::job::Bits;
 use resilin_core::machine::Rules;
+use resilin_core::sorted::{SortedMap, SortedSet};
 use resilin_core::tree::Node;
 use resilin_core::vote::{Action, Flags, Vote, decide};
 use resilin_core::{PartitionId, SliceId, Step, Timeline};
@@ -78,13 +77,13 @@ impl Values {
 pub(super) struct Oracle {
     rules: Rules,
     versions: Vec<Vec<Values>>,
-    actions: BTreeMap<Step, Action>,
+    actions: SortedMap<Step, Action>,
     /// What the first replica that applied a step made of it, where bits are not promised.
-    made: BTreeMap<(SliceId, Step), Values>,
+    made: SortedMap<(SliceId, Step), Values>,
     /// What was told of each root, to whoever counted on it.
-    told: BTreeMap<(SliceId, Step), Vec<f64>>,
+    told: SortedMap<(SliceId, Step), Vec<f64>>,
     /// Steps that a slice was ordered to withhold.
-    pub(super) withheld: BTreeSet<Step>,
+    pub(super) withheld: SortedSet<Step>,
 }
 
 impl Oracle {
@@ -93,10 +92,10 @@ impl Oracle {
         Self {
             rules,
             versions: vec![initial],
-            actions: BTreeMap::new(),
-            made: BTreeMap::new(),
-            told: BTreeMap::new(),
-            withheld: BTreeSet::new(),
+            actions: SortedMap::new(),
+            made: SortedMap::new(),
+            told: SortedMap::new(),
+            withheld: SortedSet::new(),
         }
     }
 

@@ -1,10 +1,9 @@
 //! Who serves what, decided as PROTOCOL 3 has it, and who dies when.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use resilin_core::machine::Rules;
 use resilin_core::machine::shard::{Assigned, Event, Follower, Sync};
 use resilin_core::message::{ShardOrder, ShardReport, StepRecord};
+use resilin_core::sorted::{SortedMap, SortedSet};
 use resilin_core::{Incarnation, SliceId, Step, View};
 
 use super::plant::Plant;
@@ -32,9 +31,9 @@ pub(super) struct Counts {
 }
 
 pub(super) struct Coordinator {
-    pub(super) views: BTreeMap<SliceId, Slot>,
-    ledger: BTreeMap<(Step, SliceId), StepRecord>,
-    over: BTreeSet<(SliceId, Step)>,
+    pub(super) views: SortedMap<SliceId, Slot>,
+    ledger: SortedMap<(Step, SliceId), StepRecord>,
+    over: SortedSet<(SliceId, Step)>,
     last_view: View,
     last_replica: u32,
     pub(super) counts: Counts,
@@ -43,9 +42,9 @@ pub(super) struct Coordinator {
 impl Coordinator {
     pub(super) fn new(_: &Rules) -> Self {
         Self {
-            views: BTreeMap::new(),
-            ledger: BTreeMap::new(),
-            over: BTreeSet::new(),
+            views: SortedMap::new(),
+            ledger: SortedMap::new(),
+            over: SortedSet::new(),
             last_view: View {
                 reign: 1,
                 number: 0,

@@ -1,8 +1,7 @@
 //! One replica in a process of its own: the machine, its tensors and its arithmetic.
 
-use std::collections::BTreeMap;
-
 use resilin_core::machine::shard::{Event, Shard};
+use resilin_core::sorted::SortedMap;
 use resilin_core::tree::Node;
 use resilin_core::vote::Action;
 use resilin_core::{SliceId, Step, Tensor};
@@ -24,7 +23,7 @@ pub(super) enum Work {
 #[derive(Clone, Debug)]
 pub(super) struct Copy {
     values: Values,
-    versions: BTreeMap<Step, u64>,
+    versions: SortedMap<Step, u64>,
 }
 
 pub(super) struct Replica {
@@ -32,16 +31,16 @@ pub(super) struct Replica {
     pub(super) shard: Shard,
     /// Whom its mirror words go to.
     pub(super) peer: Option<u32>,
-    pub(super) tensors: BTreeMap<Tensor, u64>,
+    pub(super) tensors: SortedMap<Tensor, u64>,
     last_tensor: u64,
     pub(super) values: Values,
     pub(super) step: Step,
     /// Weights of the newest version and the one before.
-    pub(super) versions: BTreeMap<Step, u64>,
+    pub(super) versions: SortedMap<Step, u64>,
     pub(super) pinned: Option<(Step, u64)>,
     combined: Option<(Step, u64)>,
     /// Sent and not acknowledged.
-    pub(super) roots: BTreeMap<Step, u64>,
+    pub(super) roots: SortedMap<Step, u64>,
     dropped_before: Step,
     pub(super) taking: Option<Step>,
     /// When the arithmetic is free.
@@ -55,14 +54,14 @@ impl Replica {
             slice,
             shard,
             peer: None,
-            tensors: BTreeMap::new(),
+            tensors: SortedMap::new(),
             last_tensor: 0,
             values,
             step: Step(0),
-            versions: BTreeMap::from([(Step(0), values.weights)]),
+            versions: SortedMap::from([(Step(0), values.weights)]),
             pinned: None,
             combined: None,
-            roots: BTreeMap::new(),
+            roots: SortedMap::new(),
             dropped_before: Step(0),
             taking: None,
             free_at: 0,

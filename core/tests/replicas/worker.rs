@@ -1,9 +1,8 @@
 //! A worker: it evaluates its partitions on whole versions and pushes until all slices went on.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use resilin_core::machine::Rules;
 use resilin_core::machine::shard::Push;
+use resilin_core::sorted::{SortedMap, SortedSet};
 use resilin_core::tree::Node;
 use resilin_core::{
     Incarnation, LinkId, MapNumber, PartitionId, SliceId, Step, Tensor, Timeline, View,
@@ -16,9 +15,9 @@ pub(super) struct Worker {
     /// Two partitions that are one node of the tree.
     node: Node,
     pub(super) step: Step,
-    here: BTreeMap<Step, BTreeMap<SliceId, u64>>,
+    here: SortedMap<Step, SortedMap<SliceId, u64>>,
     /// Replicas that it has a link to.
-    pub(super) linked: BTreeSet<u32>,
+    pub(super) linked: SortedSet<u32>,
 }
 
 impl Worker {
@@ -30,8 +29,8 @@ impl Worker {
                 index: number,
             },
             step: Step(0),
-            here: BTreeMap::new(),
-            linked: BTreeSet::new(),
+            here: SortedMap::new(),
+            linked: SortedSet::new(),
         }
     }
 

@@ -1,13 +1,12 @@
 //! Slices with primaries and backups over a network that loses, repeats and delays; processes are
 //! killed and replaced, all by one seed.
 
-use std::collections::BTreeMap;
-
 use resilin_core::job::Bits;
 use resilin_core::machine::Rules;
 use resilin_core::machine::shard::{Assigned, Effect, Event, Origin, Push, Shard};
 use resilin_core::message::{ReplicaSays, ShardReport, ShardSays, SliceSays, Use, WorkerAsks};
 use resilin_core::random::{Key, Purpose, Stream};
+use resilin_core::sorted::SortedMap;
 use resilin_core::time::Time;
 use resilin_core::{MapNumber, SliceId, Step, Timeline, View};
 
@@ -54,14 +53,14 @@ pub(super) struct World {
     /// Whether every event and effect is printed.
     pub(super) traced: bool,
     random: Stream,
-    queue: BTreeMap<(u64, u64), Happening>,
+    queue: SortedMap<(u64, u64), Happening>,
     pub(super) sequence: u64,
-    pub(super) replicas: BTreeMap<u32, Replica>,
+    pub(super) replicas: SortedMap<u32, Replica>,
     pub(super) workers: Vec<Worker>,
     pub(super) coordinator: Coordinator,
     pub(super) oracle: Oracle,
     /// Links between replicas, lower number first, by number of the link.
-    pub(super) links: BTreeMap<(u32, u32), u64>,
+    pub(super) links: SortedMap<(u32, u32), u64>,
 }
 
 pub(super) type Checked = Result<(), String>;
@@ -78,10 +77,10 @@ impl World {
             faults: true,
             traced: false,
             random: Key::new(seed, Purpose::User).stream(),
-            queue: BTreeMap::new(),
+            queue: SortedMap::new(),
             sequence: 0,
-            replicas: BTreeMap::new(),
-            links: BTreeMap::new(),
+            replicas: SortedMap::new(),
+            links: SortedMap::new(),
         }
     }
 

@@ -1,10 +1,10 @@
 //! A run cut into slices and workers at random.
 
-use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Arc;
 
 use resilin_core::random::{Key, Purpose, Stream};
+use resilin_core::sorted::SortedMap;
 use resilin_core::tree::{Node, PartitionSet};
 use resilin_core::vote::{Action, Flags, Vote, decide};
 use resilin_core::{PartitionId, SliceId, Step, Timeline};
@@ -68,7 +68,7 @@ impl Elastic {
         }
         let [weight, loss] =
             [scalars, losses].map(|parts| tree_sum_f64(self.task.tree.root(), &all, &parts));
-        let mut votes = BTreeMap::new();
+        let mut votes = SortedMap::new();
         for (id, slice) in (0..).map(SliceId).zip(&mut self.slices) {
             let values = slice.plan().values();
             let parts: Vec<(Node, &[f32])> =

@@ -1,11 +1,10 @@
 //! Branches, views and wishes, written down for good before anyone is told of them (PROTOCOL 2, 3).
 
-use std::collections::BTreeMap;
-
 use actix::{Context, Handler, Message};
 use resilin_checkpoint::Result;
 use resilin_core::machine::job::{Event, Wishes};
 use resilin_core::message::{Branch, SliceView};
+use resilin_core::sorted::SortedMap;
 use resilin_core::{SliceId, Step};
 
 use super::StoreActor;
@@ -57,7 +56,7 @@ impl StoreActor {
     }
 
     fn keep_views(&self, views: Vec<SliceView>) -> Result<()> {
-        let views: BTreeMap<SliceId, SliceView> =
+        let views: SortedMap<SliceId, SliceView> =
             views.into_iter().map(|view| (view.slice, view)).collect();
         self.common.run.set_views(&views)
     }

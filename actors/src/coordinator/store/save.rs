@@ -1,12 +1,11 @@
 //! Cuts become checkpoints: each slice's part as it comes, then ledger, manifest and commit record.
 
-use std::collections::BTreeMap;
-
 use actix::{Context, Handler, Message};
 use resilin_checkpoint::{Facts, Result, Save, Set, SliceImage, StoreError};
 use resilin_core::layout::SliceMap;
 use resilin_core::machine::saver::Event;
 use resilin_core::message::Branch;
+use resilin_core::sorted::SortedMap;
 use resilin_core::{SliceId, Step};
 use resilin_learn::kernel::{Digest, chain_line};
 use tokio::sync::oneshot;
@@ -20,7 +19,7 @@ use crate::shard::Cut;
 pub(super) struct Open {
     pub(super) step: Step,
     pub(super) save: Save,
-    pub(super) digests: BTreeMap<SliceId, Vec<Digest>>,
+    pub(super) digests: SortedMap<SliceId, Vec<Digest>>,
     /// Dropped with this, the senders of parts hear that the cut is over.
     waiting: Vec<oneshot::Sender<()>>,
 }
@@ -114,7 +113,7 @@ impl StoreActor {
             self.open = Some(Open {
                 step: *step,
                 save: self.common.run.begin(self.set(*step))?,
-                digests: BTreeMap::new(),
+                digests: SortedMap::new(),
                 waiting: Vec::new(),
             });
         }

@@ -1,7 +1,6 @@
 //! One run of very many workers, some of which are killed: that it ends, with the right bits, and what
 //! it takes.
 
-use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -10,6 +9,7 @@ use resilin_chaos::oracle::Oracle;
 use resilin_chaos::schedule::{Fault, Leg, Schedule, When};
 use resilin_chaos::sim::{Kept, Sim};
 use resilin_core::ledger::Record;
+use resilin_core::sorted::SortedSet;
 use resilin_core::{Incarnation, Step};
 
 /// Slices of the run.
@@ -61,6 +61,6 @@ fn contributors(kept: &Kept) -> usize {
         _ => None,
     });
     let nodes = newest.into_iter().flat_map(|step| &step.nodes);
-    let members: BTreeSet<Incarnation> = nodes.map(|part| part.contributor).collect();
+    let members: SortedSet<Incarnation> = nodes.map(|part| part.contributor).collect();
     members.len()
 }

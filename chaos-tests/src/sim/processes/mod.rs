@@ -8,12 +8,11 @@ mod peers;
 mod replica;
 mod work;
 
-use std::collections::BTreeMap;
-
 use resilin_core::layout::SliceMap;
 use resilin_core::machine::host::{Effect, Event, Host, Routes};
 use resilin_core::machine::shard;
 use resilin_core::message::{Branch, HostSays, SliceSays};
+use resilin_core::sorted::SortedMap;
 use resilin_core::time::Time;
 use resilin_core::{Incarnation, LinkId, SliceId, Step, Timeline};
 
@@ -41,13 +40,13 @@ pub(super) struct Process {
     pub(super) leaving: bool,
     pub(super) incarnation: Option<Incarnation>,
     control: Option<LinkId>,
-    pub(super) replicas: BTreeMap<SliceId, Replica>,
+    pub(super) replicas: SortedMap<SliceId, Replica>,
     /// Slices that came from the store and are not begun yet.
-    restored: BTreeMap<SliceId, (Branch, State)>,
-    errands: BTreeMap<u32, Errand>,
+    restored: SortedMap<SliceId, (Branch, State)>,
+    errands: SortedMap<u32, Errand>,
     next_errand: u32,
     routes: Routes,
-    votes: BTreeMap<SliceId, Target>,
+    votes: SortedMap<SliceId, Target>,
     armed: Option<Time>,
 }
 
@@ -122,12 +121,12 @@ impl Sim<'_> {
             leaving: false,
             incarnation: None,
             control: None,
-            replicas: BTreeMap::new(),
-            restored: BTreeMap::new(),
-            errands: BTreeMap::new(),
+            replicas: SortedMap::new(),
+            restored: SortedMap::new(),
+            errands: SortedMap::new(),
             next_errand: 0,
             routes: Routes::default(),
-            votes: BTreeMap::new(),
+            votes: SortedMap::new(),
             armed: None,
         };
         self.processes.insert(id, process);

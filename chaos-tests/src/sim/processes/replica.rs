@@ -1,10 +1,10 @@
 //! One replica of a slice in a shard process: its machine, its tensors, its kernel.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use resilin_core::machine::shard::{Assigned, Event, Origin, Shard};
 use resilin_core::message::{Branch, ReplicaSays};
+use resilin_core::sorted::SortedMap;
 use resilin_core::time::Time;
 use resilin_core::tree::Node;
 use resilin_core::{LinkId, SliceId, Step, Tensor, View};
@@ -22,14 +22,14 @@ pub(in crate::sim) struct Replica {
     pub(in crate::sim) machine: Shard,
     /// `None` for a backup that was not copied yet.
     pub(super) kernel: Option<SliceKernel>,
-    pub(super) tensors: BTreeMap<Tensor, Arc<Vec<f32>>>,
+    pub(super) tensors: SortedMap<Tensor, Arc<Vec<f32>>>,
     next_tensor: u64,
     /// The newest version and the one before.
-    pub(super) versions: BTreeMap<Step, Arc<Vec<f32>>>,
+    pub(super) versions: SortedMap<Step, Arc<Vec<f32>>>,
     /// A version kept for evaluation.
     pub(super) pinned: Option<(Step, Arc<Vec<f32>>)>,
     /// Roots that the backup may ask for again.
-    pub(super) roots: BTreeMap<Step, Arc<Vec<f32>>>,
+    pub(super) roots: SortedMap<Step, Arc<Vec<f32>>>,
     /// The open link to the other replica.
     pub(super) mirror: Option<LinkId>,
     /// The copy that is waited for.
@@ -134,11 +134,11 @@ impl Sim<'_> {
             branch,
             machine,
             kernel: None,
-            tensors: BTreeMap::new(),
+            tensors: SortedMap::new(),
             next_tensor: 0,
-            versions: BTreeMap::new(),
+            versions: SortedMap::new(),
             pinned: None,
-            roots: BTreeMap::new(),
+            roots: SortedMap::new(),
             mirror: None,
             taking: None,
             has: None,

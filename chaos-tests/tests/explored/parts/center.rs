@@ -1,6 +1,6 @@
 //! The coordinator: Job and Saver, and a store that never fails.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use resilin_core::ledger::{Members, Record};
 use resilin_core::machine::Rules;
@@ -8,6 +8,7 @@ use resilin_core::machine::fleet::{Cause, Member as News};
 use resilin_core::machine::job::{Effect, Event, Job, Outcome, Settings, Wishes};
 use resilin_core::machine::saver::{self, Saver};
 use resilin_core::message::{Branch, SliceView, WorkerSays};
+use resilin_core::sorted::SortedMap;
 use resilin_core::time::{Span, Time};
 use resilin_core::{MapNumber, SliceId, Step, View};
 use resilin_learn::kernel::chain_line;
@@ -51,9 +52,9 @@ impl Center {
             views: rules.slices.ids().map(view).collect(),
             hosts: None,
             recorded: Step(0),
-            chain: BTreeMap::new(),
-            superseded: BTreeMap::new(),
-            metrics: BTreeMap::new(),
+            chain: SortedMap::new(),
+            superseded: SortedMap::new(),
+            metrics: SortedMap::new(),
             data: ROWS.into(),
             workers: 2,
             max_workers: 2,

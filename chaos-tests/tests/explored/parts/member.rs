@@ -1,11 +1,12 @@
 //! A worker's process: its Worker, and arithmetic in symbols.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use resilin_core::machine::Rules;
 use resilin_core::machine::shard::Push;
 use resilin_core::machine::worker::{Computed, Effect, Event, Worker};
 use resilin_core::message::Use;
+use resilin_core::sorted::SortedMap;
 use resilin_core::time::Time;
 use resilin_core::{Incarnation, LinkId, SliceId, Step, Tensor};
 
@@ -20,19 +21,19 @@ pub(crate) struct Member {
     machine: Worker,
     worker: u8,
     incarnation: Option<Incarnation>,
-    links: BTreeMap<SliceId, LinkId>,
+    links: SortedMap<SliceId, LinkId>,
     dialled: u64,
-    weights: BTreeMap<Step, BTreeMap<SliceId, Weights>>,
-    tensors: BTreeMap<Tensor, Gradient>,
+    weights: SortedMap<Step, SortedMap<SliceId, Weights>>,
+    tensors: SortedMap<Tensor, Gradient>,
     next_tensor: u64,
-    samples: BTreeMap<(Step, u32, u32), u64>,
+    samples: SortedMap<(Step, u32, u32), u64>,
     left: bool,
     now: Time,
 }
 
 impl Member {
     pub(crate) fn new(rules: &Rules, worker: u8) -> Self {
-        let mut samples = BTreeMap::new();
+        let mut samples = SortedMap::new();
         for step in (0..rules.last().0).map(Step) {
             let root = rules.tree.root();
             let (left, right) = root.children().expect("two partitions");
@@ -45,10 +46,10 @@ impl Member {
             machine: Worker::new(rules.clone(), ROWS.into()),
             worker,
             incarnation: None,
-            links: BTreeMap::new(),
+            links: SortedMap::new(),
             dialled: 0,
-            weights: BTreeMap::new(),
-            tensors: BTreeMap::new(),
+            weights: SortedMap::new(),
+            tensors: SortedMap::new(),
             next_tensor: 0,
             samples,
             left: false,

@@ -1,9 +1,10 @@
 //! A slice: its Shard, and arithmetic in symbols.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use resilin_core::machine::Rules;
 use resilin_core::machine::shard::{Effect, Event, Origin, Shard};
+use resilin_core::sorted::SortedMap;
 use resilin_core::time::Time;
 use resilin_core::tree::Node;
 use resilin_core::vote::Action;
@@ -20,11 +21,11 @@ pub(crate) struct Slice {
     machine: Shard,
     slice: SliceId,
     blocks: usize,
-    versions: BTreeMap<Step, Weights>,
-    tensors: BTreeMap<Tensor, Gradient>,
+    versions: SortedMap<Step, Weights>,
+    tensors: SortedMap<Tensor, Gradient>,
     next_tensor: u64,
     root: Gradient,
-    links: BTreeMap<LinkId, u8>,
+    links: SortedMap<LinkId, u8>,
     now: Time,
 }
 
@@ -43,11 +44,11 @@ impl Slice {
             machine,
             slice,
             blocks: rules.slices.range(slice).len(),
-            versions: BTreeMap::from([(Step(0), initial(slice))]),
-            tensors: BTreeMap::new(),
+            versions: SortedMap::from([(Step(0), initial(slice))]),
+            tensors: SortedMap::new(),
             next_tensor: 0,
             root: Gradient::new(),
-            links: BTreeMap::new(),
+            links: SortedMap::new(),
             now: Time(0),
         };
         let mut events = VecDeque::new();

@@ -4,8 +4,7 @@
 //! another one, and counts against the supervisor's budget instead. The first loss costs nothing,
 //! each further one twice as much, and a stable minute clears the account.
 
-use std::collections::BTreeMap;
-
+use crate::sorted::SortedMap;
 use crate::time::{Span, Time};
 
 /// The longest wait, in leases.
@@ -27,14 +26,14 @@ struct History {
 #[derive(Clone, Debug)]
 pub(super) struct Flapping {
     lease: Span,
-    names: BTreeMap<String, History>,
+    names: SortedMap<String, History>,
 }
 
 impl Flapping {
     pub(super) fn new(lease: Span) -> Self {
         Self {
             lease,
-            names: BTreeMap::new(),
+            names: SortedMap::new(),
         }
     }
 

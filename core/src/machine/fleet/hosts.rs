@@ -8,11 +8,10 @@
 #[path = "hosts_test.rs"]
 mod tests;
 
-use std::collections::BTreeMap;
-
 use super::{Cause, Effect, Fleet};
 use crate::id::{Incarnation, LinkId};
 use crate::message::{HostSays, HostTold};
+use crate::sorted::SortedMap;
 use crate::time::Time;
 
 /// What a job learns of its hosts.
@@ -49,8 +48,8 @@ struct Process {
 /// All hosts that count.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Hosts {
-    processes: BTreeMap<Incarnation, Process>,
-    links: BTreeMap<LinkId, Incarnation>,
+    processes: SortedMap<Incarnation, Process>,
+    links: SortedMap<LinkId, Incarnation>,
 }
 
 impl Hosts {

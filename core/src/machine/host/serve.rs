@@ -1,17 +1,16 @@
 //! What a host makes of new views: which replicas it keeps, drops and begins.
 
-use std::collections::BTreeMap;
-
 use super::{Assigned, Effect, Follower, Host, Place, Replica, Routes, Stage, Sync};
 use crate::id::{Incarnation, SliceId};
 use crate::message::{Branch, HostSays, Peer, SliceView};
+use crate::sorted::SortedMap;
 
 impl Host {
     pub(super) fn serve(&mut self, branch: Branch, views: &[SliceView], effects: &mut Vec<Effect>) {
         let Some(me) = self.incarnation else {
             return;
         };
-        let wanted: BTreeMap<SliceId, Replica> = views
+        let wanted: SortedMap<SliceId, Replica> = views
             .iter()
             .filter_map(|view| Some((view.slice, replica(branch, view, me)?)))
             .collect();

@@ -274,7 +274,7 @@ fn it_knows_whom_its_replicas_speak_to() {
         address: peer(OTHER).address,
     };
     let expected = |place: Place, mirrors: &[u32]| Routes {
-        primaries: BTreeMap::from([(SliceId(0), place)]),
+        primaries: SortedMap::from([(SliceId(0), place)]),
         mirrors: mirrors.iter().map(|who| (SliceId(0), peer(*who))).collect(),
     };
     let followed = slice(1, ME, Some((OTHER, true)));

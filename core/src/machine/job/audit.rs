@@ -5,14 +5,13 @@
 
 mod opinions;
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Job};
 use crate::fact::{Fact, Touched};
 use crate::id::{Incarnation, PartitionId, Step};
 use crate::message::{CoordinatorSays, LEAVES, Opinion, Question};
+use crate::sorted::{SortedMap, SortedSet};
 use crate::time::Time;
 use opinions::{Judgement, Opinions};
 
@@ -40,14 +39,14 @@ pub struct AuditCounts {
 /// All audits of a job.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Audits {
-    open: BTreeMap<(Step, PartitionId), Leaf>,
+    open: SortedMap<(Step, PartitionId), Leaf>,
     /// Who audits what from the newest plan on.
-    auditors: BTreeMap<PartitionId, Incarnation>,
-    audits: BTreeMap<Incarnation, Vec<PartitionId>>,
+    auditors: SortedMap<PartitionId, Incarnation>,
+    audits: SortedMap<Incarnation, Vec<PartitionId>>,
     /// What this event made members to be asked.
-    questions: BTreeMap<(Incarnation, Step), Vec<Question>>,
+    questions: SortedMap<(Incarnation, Step), Vec<Question>>,
     /// Steps that a member contributed to.
-    touched: BTreeMap<Incarnation, Touched>,
+    touched: SortedMap<Incarnation, Touched>,
     pub(super) counts: AuditCounts,
 }
 
@@ -56,11 +55,11 @@ struct Leaf {
     opinions: Opinions,
     since: Time,
     /// Who was asked for one evaluation more than these.
-    asked: BTreeMap<Incarnation, u32>,
+    asked: SortedMap<Incarnation, u32>,
     /// Who has the weights no more.
-    without: BTreeSet<Incarnation>,
+    without: SortedSet<Incarnation>,
     /// Who was named as wrong.
-    named: BTreeSet<Incarnation>,
+    named: SortedSet<Incarnation>,
     state: State,
 }
 
@@ -87,7 +86,7 @@ impl Job {
         self.audits.auditors.clear();
         self.audits.audits.clear();
         let standing = |held: &Vec<super::leases::Held>| held.last().map(|lease| lease.holder);
-        let holders: BTreeSet<Incarnation> = self.leases.values().filter_map(standing).collect();
+        let holders: SortedSet<Incarnation> = self.leases.values().filter_map(standing).collect();
         let holders: Vec<Incarnation> = holders.into_iter().collect();
         let others = holders.len().saturating_sub(1);
         for (partition, held) in self.leases.iter() {
@@ -127,9 +126,9 @@ impl Job {
         let leaf = self.audits.open.entry(key).or_insert_with(|| Leaf {
             opinions: Opinions::default(),
             since: now,
-            asked: BTreeMap::new(),
-            without: BTreeSet::new(),
-            named: BTreeSet::new(),
+            asked: SortedMap::new(),
+            without: SortedSet::new(),
+            named: SortedSet::new(),
             state: State::Open,
         });
         match digest {
@@ -309,7 +308,7 @@ impl Job {
         if self.rules.audit.rate <= 0.0 {
             return;
         }
-        let members: BTreeSet<Incarnation> = members.collect();
+        let members: SortedSet<Incarnation> = members.collect();
         for member in members {
             let touched = self.audits.touched.entry(member).or_insert(Touched {
                 first: step,

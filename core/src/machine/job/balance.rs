@@ -4,14 +4,13 @@
 //! that takes its primary's place has all that was published, so no step is made again. The slice has
 //! one copy only until the next backup is in sync.
 
-use std::collections::BTreeMap;
-
 use super::Job;
 use super::hosts::Presence;
 use super::placement::{Copies, Placed};
 use super::views::{promotion, with_backup};
 use crate::id::{Incarnation, SliceId};
 use crate::message::{Backup, SliceView};
+use crate::sorted::SortedMap;
 use crate::time::Time;
 
 /// A host has so many primaries more than another before one moves: less evens nothing out.
@@ -22,7 +21,7 @@ impl Job {
     pub(super) fn balance(
         &self,
         now: Time,
-        placed: &BTreeMap<SliceId, Placed>,
+        placed: &SortedMap<SliceId, Placed>,
     ) -> Option<(SliceView, String)> {
         let calm = self.is_open() && self.stop.is_none() && !self.is_resharding();
         if self.copies() == Copies::None || !calm || !self.views.iter().all(|v| self.is_safe(v)) {
@@ -57,7 +56,7 @@ impl Job {
     fn use_idle(
         &self,
         now: Time,
-        placed: &BTreeMap<SliceId, Placed>,
+        placed: &SortedMap<SliceId, Placed>,
         primaries: impl Fn(Incarnation) -> usize,
     ) -> Option<(SliceView, String)> {
         let candidates = self.candidates(now);

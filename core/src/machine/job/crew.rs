@@ -1,10 +1,9 @@
 //! The members of a job, and who of them may work: kept as sets, so that no event has to look at
 //! everybody to know.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use super::speed::Speed;
 use crate::id::{Generation, Incarnation, Step};
+use crate::sorted::{SortedMap, SortedSet};
 use crate::time::Time;
 
 /// One member of the job.
@@ -109,11 +108,11 @@ impl State {
 /// All members.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Crew {
-    members: BTreeMap<Incarnation, State>,
-    accepting: BTreeSet<Incarnation>,
-    draining: BTreeSet<Incarnation>,
+    members: SortedMap<Incarnation, State>,
+    accepting: SortedSet<Incarnation>,
+    draining: SortedSet<Incarnation>,
     /// Those who are ready and held back, by the end of their wait.
-    waiting: BTreeSet<(Time, Incarnation)>,
+    waiting: SortedSet<(Time, Incarnation)>,
 }
 
 impl Crew {
@@ -147,17 +146,17 @@ impl Crew {
     }
 
     /// Who may be given leases.
-    pub(super) fn accepting(&self) -> &BTreeSet<Incarnation> {
+    pub(super) fn accepting(&self) -> &SortedSet<Incarnation> {
         &self.accepting
     }
 
     /// Who finishes what it holds.
-    pub(super) fn draining(&self) -> &BTreeSet<Incarnation> {
+    pub(super) fn draining(&self) -> &SortedSet<Incarnation> {
         &self.draining
     }
 
     /// Who of the ready is held back, and until when; the first to be let in comes first.
-    pub(super) fn waiting(&self) -> &BTreeSet<(Time, Incarnation)> {
+    pub(super) fn waiting(&self) -> &SortedSet<(Time, Incarnation)> {
         &self.waiting
     }
 
@@ -208,7 +207,7 @@ impl Crew {
     pub(super) fn check(&self) {
         let of = |wanted: fn(&State) -> bool| {
             let members = self.iter().filter(|(_, state)| wanted(state));
-            members.map(|(member, _)| member).collect::<BTreeSet<_>>()
+            members.map(|(member, _)| member).collect::<SortedSet<_>>()
         };
         assert_eq!(of(State::accepts), self.accepting);
         assert_eq!(of(|s| s.stage() == Stage::Draining), self.draining);

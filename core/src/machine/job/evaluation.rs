@@ -3,8 +3,6 @@
 //! Slices keep one version for it, and stay at the next one that is to be scored until this one is
 //! over: so what is late is asked of somebody else as well, and the first score counts.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use serde::{Deserialize, Serialize};
 
 use super::{Effect, Job, SliceState};
@@ -12,6 +10,7 @@ use crate::fact::Fact;
 use crate::id::{Incarnation, SliceId, Step, Timeline};
 use crate::ledger::Record;
 use crate::message::{CoordinatorSays, PARTS, ShardOrder, TaskScore};
+use crate::sorted::{SortedMap, SortedSet};
 use crate::time::Time;
 use crate::tree::Tree;
 
@@ -46,8 +45,8 @@ impl Metrics {
 #[derive(Clone, Debug)]
 pub(super) struct Evaluation {
     pub(super) version: Step,
-    open: BTreeMap<u32, Asked>,
-    scores: BTreeMap<u32, TaskScore>,
+    open: SortedMap<u32, Asked>,
+    scores: SortedMap<u32, TaskScore>,
 }
 
 /// Who was last asked for a task, and when.
@@ -96,7 +95,7 @@ impl Job {
         self.evaluation = Some(Evaluation {
             version,
             open,
-            scores: BTreeMap::new(),
+            scores: SortedMap::new(),
         });
         self.hand_out(effects);
     }
@@ -148,7 +147,7 @@ impl Job {
         let Some(evaluation) = &mut self.evaluation else {
             return;
         };
-        let mut loads: BTreeMap<Incarnation, Vec<u32>> = able
+        let mut loads: SortedMap<Incarnation, Vec<u32>> = able
             .into_iter()
             .map(|member| (member, Vec::new()))
             .collect();
@@ -202,7 +201,7 @@ impl Job {
             effects.push(Effect::Order(ShardOrder::Evaluated { version }));
             return;
         }
-        let busy: BTreeSet<Incarnation> = open.values().filter_map(|asked| asked.by).collect();
+        let busy: SortedSet<Incarnation> = open.values().filter_map(|asked| asked.by).collect();
         let idle = self.active().filter(|member| !busy.contains(member));
         let idle = idle.take(late.len()).collect();
         self.hand_to(late, idle, effects);
@@ -337,7 +336,7 @@ impl Job {
         let Some(evaluation) = &self.evaluation else {
             return self.last_score_again(effects);
         };
-        let mut tasks: BTreeMap<Incarnation, Vec<u32>> = BTreeMap::new();
+        let mut tasks: SortedMap<Incarnation, Vec<u32>> = SortedMap::new();
         for (task, asked) in &evaluation.open {
             if let Some(member) = asked.by {
                 tasks.entry(member).or_default().push(*task);

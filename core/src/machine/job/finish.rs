@@ -1,12 +1,11 @@
 //! How a run ends: all steps done, stopped at a checkpoint, halted, or given up.
 
-use std::collections::BTreeSet;
-
 use super::{Effect, Job, Outcome};
 use crate::fact::Fact;
 use crate::id::{SliceId, Step};
 use crate::machine::saver;
 use crate::message::{CoordinatorSays, HostTold, ShardOrder};
+use crate::sorted::SortedSet;
 use crate::time::Time;
 
 /// A stop that was asked for.
@@ -210,10 +209,10 @@ impl Job {
     }
 
     /// Versions that are kept for scoring or being scored.
-    fn unscored_versions(&self) -> BTreeSet<Step> {
+    fn unscored_versions(&self) -> SortedSet<Step> {
         let pinned = self.slices.values().filter_map(|slice| slice.pinned);
         let under_way = self.evaluation.iter().map(|evaluation| evaluation.version);
-        let mut versions: BTreeSet<Step> = pinned.chain(under_way).collect();
+        let mut versions: SortedSet<Step> = pinned.chain(under_way).collect();
         versions.retain(|version| !self.metrics.contains_key(version));
         versions
     }

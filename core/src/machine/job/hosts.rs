@@ -3,13 +3,12 @@
 //! The Fleet says who lives. A host that an earlier life of the coordinator knew, and that the
 //! durable views name, counts as one that may come back for a lease (PROTOCOL 5).
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use super::{Effect, Job, Settings, SliceState, branch, reshard};
 use crate::fact::Fact;
 use crate::id::{Generation, Incarnation, SliceId, Step, Timeline, View};
 use crate::machine::fleet::{Cause, HostNews};
 use crate::message::{Holding, HostSays, HostTold, ShardReport, SliceView};
+use crate::sorted::{SortedMap, SortedSet};
 use crate::time::Time;
 use crate::tree::PartitionSet;
 
@@ -45,19 +44,19 @@ pub(super) enum Presence {
 /// What a job knows of hosts beside the durable branch and views.
 #[derive(Clone, Debug)]
 pub(super) struct Hosting {
-    pub(super) hosts: BTreeMap<Incarnation, Host>,
+    pub(super) hosts: SortedMap<Incarnation, Host>,
     /// What is being written down.
     pub(super) keeping: Option<branch::Keeping>,
     /// Nothing is written before: the last try failed for the reason.
     pub(super) trouble: Option<(Time, String)>,
     /// Backups that are in sync, as the primary said under that view.
-    pub(super) synced: BTreeMap<SliceId, View>,
+    pub(super) synced: SortedMap<SliceId, View>,
     /// Slices whose new primary has not reported yet.
-    pub(super) fresh: BTreeSet<SliceId>,
+    pub(super) fresh: SortedSet<SliceId>,
     /// Slices of which this life of the coordinator knows nothing yet.
-    pub(super) unheard: BTreeSet<SliceId>,
+    pub(super) unheard: SortedSet<SliceId>,
     /// Primaries that wait for their backup: at which step, and since when.
-    pub(super) backlogs: BTreeMap<SliceId, (Step, Time)>,
+    pub(super) backlogs: SortedMap<SliceId, (Step, Time)>,
     /// The store has every record of the branch before this step.
     pub(super) taken: Step,
     /// The ledger lost acknowledged records of steps before this one, which nobody has any more.
@@ -87,10 +86,10 @@ impl Hosting {
             hosts: known,
             keeping: None,
             trouble: None,
-            synced: BTreeMap::new(),
-            fresh: BTreeSet::new(),
+            synced: SortedMap::new(),
+            fresh: SortedSet::new(),
             unheard: unheard.collect(),
-            backlogs: BTreeMap::new(),
+            backlogs: SortedMap::new(),
             taken: settings.recorded,
             gap: None,
             failed: None,

@@ -1,13 +1,12 @@
 //! Leases on partitions: standing until revoked, handed over at a step both sides know.
 
-use std::collections::BTreeMap;
-
 use super::crew::Stage;
 use super::{Effect, Job};
 use crate::fact::Fact;
 use crate::id::{Incarnation, PartitionId, Step};
 use crate::message::{Assignment, CoordinatorSays, Lease};
 use crate::plan::{MemberLoad, Plan, Problem};
+use crate::sorted::SortedMap;
 use crate::time::Time;
 
 /// One holder of a partition over a range of steps.
@@ -159,7 +158,7 @@ impl Job {
         });
         // A job gets its minimum at once or holds nothing (PROTOCOL 32).
         let enough = self.has_minimum();
-        let members: BTreeMap<Incarnation, MemberLoad> = self
+        let members: SortedMap<Incarnation, MemberLoad> = self
             .active()
             .filter(|_| enough)
             .take(self.settings.max_workers as usize)
@@ -190,7 +189,7 @@ impl Job {
 
     /// Tells everybody; looks at each lease once, and not once for each member.
     pub(super) fn assign_all(&self, effects: &mut Vec<Effect>) {
-        let mut held: BTreeMap<Incarnation, Vec<Lease>> = BTreeMap::new();
+        let mut held: SortedMap<Incarnation, Vec<Lease>> = SortedMap::new();
         for (partition, leases) in self.leases.iter() {
             for lease in leases {
                 let of = held.entry(lease.holder).or_default();

@@ -4,13 +4,12 @@
 //! branch which workers still work on waits a lease for what they say they hold, and plans nothing
 //! that contradicts it (PROTOCOL 5).
 
-use std::collections::BTreeMap;
-
 use super::crew::{Stage, State};
 use super::leases::Held;
 use super::{Effect, Job};
 use crate::id::{Generation, Incarnation, PartitionId};
 use crate::message::Claim;
+use crate::sorted::SortedMap;
 use crate::time::Time;
 
 /// Lost members that are named while a run waits for its minimum.
@@ -20,7 +19,7 @@ const NAMED: usize = 8;
 #[derive(Clone, Debug)]
 pub(super) struct Grace {
     until: Time,
-    claimed: BTreeMap<PartitionId, Generation>,
+    claimed: SortedMap<PartitionId, Generation>,
 }
 
 impl Job {
@@ -39,7 +38,7 @@ impl Job {
         let taken_up = self.branch.timeline.reign != self.settings.reign;
         self.grace = taken_up.then(|| Grace {
             until: self.now + self.rules.lease,
-            claimed: BTreeMap::new(),
+            claimed: SortedMap::new(),
         });
     }
 

@@ -3,12 +3,11 @@
 //! Primaries are dealt evenly; a backup is never at its primary's host, at another machine where
 //! there are several (PROTOCOL 3), and else where there is least.
 
-use std::collections::BTreeMap;
-
 use crate::id::{Incarnation, SliceId};
+use crate::sorted::SortedMap;
 
 /// Hosts that may be given slices, each with the machine it is on.
-pub(super) type Candidates = BTreeMap<Incarnation, String>;
+pub(super) type Candidates = SortedMap<Incarnation, String>;
 
 /// Who serves a slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,9 +29,9 @@ pub(super) fn place(
     slices: u16,
     copies: Copies,
     candidates: &Candidates,
-    current: &BTreeMap<SliceId, Placed>,
-) -> BTreeMap<SliceId, Placed> {
-    let mut placed: BTreeMap<SliceId, Placed> = primaries(slices, candidates, current)
+    current: &SortedMap<SliceId, Placed>,
+) -> SortedMap<SliceId, Placed> {
+    let mut placed: SortedMap<SliceId, Placed> = primaries(slices, candidates, current)
         .into_iter()
         .map(|(slice, primary)| {
             let backup = None;
@@ -55,7 +54,7 @@ pub(super) fn backup_for(
     slice: SliceId,
     before: Option<Incarnation>,
     candidates: &Candidates,
-    placed: &BTreeMap<SliceId, Placed>,
+    placed: &SortedMap<SliceId, Placed>,
 ) -> Option<Incarnation> {
     let primary = placed.get(&slice)?.primary;
     let machine = candidates.get(&primary);
@@ -77,12 +76,12 @@ pub(super) fn backup_for(
 fn primaries(
     slices: u16,
     candidates: &Candidates,
-    current: &BTreeMap<SliceId, Placed>,
-) -> BTreeMap<SliceId, Incarnation> {
+    current: &SortedMap<SliceId, Placed>,
+) -> SortedMap<SliceId, Incarnation> {
     let (count, hosts) = (usize::from(slices), candidates.len());
     assert!(hosts > 0, "slices are placed on somebody");
     let (share, longer) = (count / hosts, count % hosts);
-    let mut held: BTreeMap<Incarnation, Vec<SliceId>> =
+    let mut held: SortedMap<Incarnation, Vec<SliceId>> =
         candidates.keys().map(|host| (*host, Vec::new())).collect();
     for (slice, known) in current.range(..SliceId(slices)) {
         if let Some(mine) = held.get_mut(&known.primary) {
@@ -92,8 +91,8 @@ fn primaries(
     // One more than the share is for those who have most already.
     let mut by_load: Vec<Incarnation> = held.keys().copied().collect();
     by_load.sort_by_key(|host| (usize::MAX - held[host].len(), *host));
-    let mut placed = BTreeMap::new();
-    let mut room = BTreeMap::new();
+    let mut placed = SortedMap::new();
+    let mut room = SortedMap::new();
     for (rank, host) in by_load.into_iter().enumerate() {
         let most = share + usize::from(rank < longer);
         let kept = held[&host].len().min(most);
@@ -125,12 +124,12 @@ mod tests {
             .collect()
     }
 
-    fn plan(placed: &BTreeMap<SliceId, Placed>) -> Vec<(u32, Option<u32>)> {
+    fn plan(placed: &SortedMap<SliceId, Placed>) -> Vec<(u32, Option<u32>)> {
         let numbers = |p: &Placed| (p.primary.number, p.backup.map(|b| b.number));
         placed.values().map(numbers).collect()
     }
 
-    fn current(plan: &[(u32, Option<u32>)]) -> BTreeMap<SliceId, Placed> {
+    fn current(plan: &[(u32, Option<u32>)]) -> SortedMap<SliceId, Placed> {
         let placed = |(primary, backup): &(u32, Option<u32>)| Placed {
             primary: host(*primary),
             backup: backup.map(host),
@@ -141,12 +140,12 @@ mod tests {
     #[test]
     fn slices_are_dealt_evenly_with_backups_elsewhere() {
         let one = on(&["a"; 1]);
-        let placed = place(3, Copies::One, &one, &BTreeMap::new());
+        let placed = place(3, Copies::One, &one, &SortedMap::new());
         assert_eq!(plan(&placed), [(1, None), (1, None), (1, None)]);
         let three = on(&["a"; 3]);
-        let placed = place(3, Copies::One, &three, &BTreeMap::new());
+        let placed = place(3, Copies::One, &three, &SortedMap::new());
         assert_eq!(plan(&placed), [(1, Some(2)), (2, Some(1)), (3, Some(1))]);
-        let placed = place(5, Copies::None, &three, &BTreeMap::new());
+        let placed = place(5, Copies::None, &three, &SortedMap::new());
         assert_eq!(
             plan(&placed),
             [(1, None), (1, None), (2, None), (2, None), (3, None)]
@@ -188,7 +187,12 @@ mod tests {
 
     #[test]
     fn backups_are_on_other_machines_where_there_are_several() {
-        let placed = place(4, Copies::One, &on(&["a", "a", "b", "b"]), &BTreeMap::new());
+        let placed = place(
+            4,
+            Copies::One,
+            &on(&["a", "a", "b", "b"]),
+            &SortedMap::new(),
+        );
         assert_eq!(
             plan(&placed),
             [(1, Some(3)), (2, Some(4)), (3, Some(1)), (4, Some(2))]
@@ -200,7 +204,7 @@ mod tests {
         for hosts in 1..=6_usize {
             for slices in 1..=9 {
                 let candidates = on(&["a", "b", "a", "c", "a", "b"][..hosts]);
-                let placed = place(slices, Copies::One, &candidates, &BTreeMap::new());
+                let placed = place(slices, Copies::One, &candidates, &SortedMap::new());
                 let loads = candidates.keys().map(|host| {
                     let mine = placed.values().filter(|known| known.primary == *host);
                     mine.count()
@@ -212,7 +216,7 @@ mod tests {
                     assert_eq!(known.backup.is_some(), hosts > 1);
                 }
                 let again = place(slices, Copies::One, &candidates, &placed);
-                let primaries = |plan: &BTreeMap<SliceId, Placed>| {
+                let primaries = |plan: &SortedMap<SliceId, Placed>| {
                     plan.values().map(|known| known.primary).collect::<Vec<_>>()
                 };
                 assert_eq!(primaries(&again), primaries(&placed), "nothing moves");

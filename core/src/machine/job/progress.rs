@@ -1,7 +1,5 @@
 //! What the slices report: the ledger's records, and how far the run is.
 
-use std::collections::BTreeMap;
-
 use super::{Effect, Job, SliceState};
 use crate::fact::Fact;
 use crate::id::{SliceId, Step, Timeline};
@@ -9,6 +7,7 @@ use crate::job::Bits;
 use crate::ledger::{Part, Record, marks};
 use crate::machine::saver;
 use crate::message::{ShardOrder, ShardReport, StepRecord};
+use crate::sorted::SortedMap;
 use crate::time::{Span, Time};
 use crate::tree::PartitionSet;
 
@@ -199,7 +198,7 @@ impl Job {
     fn record(
         &mut self,
         now: Time,
-        parts: BTreeMap<SliceId, StepRecord>,
+        parts: SortedMap<SliceId, StepRecord>,
         effects: &mut Vec<Effect>,
     ) {
         let digests: Vec<[u8; 32]> = parts

@@ -4,7 +4,7 @@
 //! the first result wins. Only whoever is beaten by a later copy several steps in a row is fenced:
 //! slow times for all fence nobody, and whoever is alone is waited for.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::VecDeque;
 
 use super::crew::{Reach, State};
 use super::{Effect, Job};
@@ -12,6 +12,7 @@ use crate::fact::Fact;
 use crate::id::{Incarnation, PartitionId, Step};
 use crate::machine::turns::Turns;
 use crate::message::{Contributor, CoordinatorSays};
+use crate::sorted::{SortedMap, SortedSet};
 use crate::time::{Span, Time};
 use crate::tree::PartitionSet;
 
@@ -45,7 +46,7 @@ pub(super) struct Progress {
     copied: Option<Step>,
     /// The newest step whose late holders were told.
     told: Option<Step>,
-    backups: BTreeMap<Step, BTreeMap<PartitionId, Backup>>,
+    backups: SortedMap<Step, SortedMap<PartitionId, Backup>>,
     turns: Turns,
 }
 
@@ -117,8 +118,8 @@ impl Job {
     }
 
     /// What the open step lacks, by holder.
-    pub(super) fn late_by_holder(&self) -> BTreeMap<Incarnation, Vec<PartitionId>> {
-        let mut late: BTreeMap<Incarnation, Vec<PartitionId>> = BTreeMap::new();
+    pub(super) fn late_by_holder(&self) -> SortedMap<Incarnation, Vec<PartitionId>> {
+        let mut late: SortedMap<Incarnation, Vec<PartitionId>> = SortedMap::new();
         for (partition, (holder, _)) in self.missing() {
             late.entry(holder).or_default().push(partition);
         }
@@ -160,7 +161,7 @@ impl Job {
     }
 
     /// What the open step lacks: its holder, and when this one is late with it.
-    fn missing(&self) -> BTreeMap<PartitionId, (Incarnation, Time)> {
+    fn missing(&self) -> SortedMap<PartitionId, (Incarnation, Time)> {
         let (low, patience) = (self.low(), self.patience());
         let uncovered = self.uncovered_at(low);
         let late = |partition: PartitionId| {
@@ -195,7 +196,7 @@ impl Job {
     }
 
     /// Members that have nothing to do for the open step.
-    fn idle(&self, mut busy: BTreeSet<Incarnation>) -> Vec<Incarnation> {
+    fn idle(&self, mut busy: SortedSet<Incarnation>) -> Vec<Incarnation> {
         let open = self.progress.backups.get(&self.progress.step);
         let uncovered = self.uncovered_at(self.progress.step);
         let copying = open.into_iter().flatten();
@@ -217,7 +218,7 @@ impl Job {
         let step = self.progress.step;
         if self.progress.told != Some(step) {
             self.progress.told = Some(step);
-            let members: BTreeSet<Incarnation> = late.iter().map(|(_, member)| *member).collect();
+            let members: SortedSet<Incarnation> = late.iter().map(|(_, member)| *member).collect();
             let facts = members
                 .into_iter()
                 .map(|member| Fact::Late { step, member });
@@ -258,7 +259,7 @@ impl Job {
             return;
         };
         let uncovered = self.uncovered_at(step);
-        let mut parts: BTreeMap<Incarnation, PartitionSet> = BTreeMap::new();
+        let mut parts: SortedMap<Incarnation, PartitionSet> = SortedMap::new();
         for (partition, backup) in backups {
             if uncovered.contains(*partition) && self.members.has(backup.by) {
                 parts.entry(backup.by).or_default().insert(*partition);
@@ -295,7 +296,7 @@ impl Job {
             }
         }
         let backups = self.progress.backups.remove(&step).unwrap_or_default();
-        let mut beaten = BTreeSet::new();
+        let mut beaten = SortedSet::new();
         for (partition, backup) in &backups {
             let covers = |c: &&Contributor| (c.node.first()..c.node.end()).contains(&partition.0);
             let first = nodes.iter().find(covers).map(|c| c.incarnation);
@@ -303,7 +304,7 @@ impl Job {
                 beaten.insert(backup.holder);
             }
         }
-        let contributed: BTreeSet<Incarnation> = nodes.iter().map(|c| c.incarnation).collect();
+        let contributed: SortedSet<Incarnation> = nodes.iter().map(|c| c.incarnation).collect();
         for (member, state) in self.members.iter_mut() {
             if beaten.contains(&member) {
                 state.strikes += 1;

@@ -1,14 +1,13 @@
 //! Leaves that are not finite: believed only when a second evaluation has the same bits
 //! (PROTOCOL 16).
 
-use std::collections::BTreeMap;
-
 use super::crew::State;
 use super::{Effect, Job};
 use crate::fact::Fact;
 use crate::id::{Incarnation, PartitionId, Step};
 use crate::job::Bits;
 use crate::message::{CoordinatorSays, ShardOrder};
+use crate::sorted::SortedMap;
 
 /// One evaluation of a leaf that was not finite.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +26,7 @@ pub(super) struct Suspect {
     /// Where `found` was made: a machine that is broken may fail alike in all its processes.
     machine: String,
     /// How many evaluations of each member are known: only a new one says something new.
-    seen: BTreeMap<Incarnation, u32>,
+    seen: SortedMap<Incarnation, u32>,
     asked: Option<Incarnation>,
     confirmed: bool,
 }
@@ -49,7 +48,7 @@ impl Job {
         let fresh = || Suspect {
             found,
             machine: machine.clone(),
-            seen: BTreeMap::from([(found.by, found.evaluations)]),
+            seen: SortedMap::from([(found.by, found.evaluations)]),
             asked: None,
             confirmed: false,
         };

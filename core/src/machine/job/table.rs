@@ -1,17 +1,17 @@
 //! The table of leases: by partition, and by holder, so that what one member holds is found without
 //! looking at what everybody holds.
 
-use std::collections::{BTreeMap, BTreeSet, btree_map};
-
 use super::leases::Held;
 use crate::id::{Incarnation, PartitionId};
+use crate::sorted;
+use crate::sorted::{SortedMap, SortedSet};
 
 /// The holders of each partition in the order of their steps.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Table {
-    held: BTreeMap<PartitionId, Vec<Held>>,
+    held: SortedMap<PartitionId, Vec<Held>>,
     /// Partitions that a member has any lease on; nobody is in it with none.
-    of: BTreeMap<Incarnation, BTreeSet<PartitionId>>,
+    of: SortedMap<Incarnation, SortedSet<PartitionId>>,
 }
 
 impl Table {
@@ -21,12 +21,12 @@ impl Table {
     }
 
     /// Each partition that ever had a holder.
-    pub(super) fn iter(&self) -> btree_map::Iter<'_, PartitionId, Vec<Held>> {
+    pub(super) fn iter(&self) -> sorted::Iter<'_, PartitionId, Vec<Held>> {
         self.held.iter()
     }
 
     /// The same without their numbers.
-    pub(super) fn values(&self) -> btree_map::Values<'_, PartitionId, Vec<Held>> {
+    pub(super) fn values(&self) -> sorted::Values<'_, PartitionId, Vec<Held>> {
         self.held.values()
     }
 
@@ -36,7 +36,7 @@ impl Table {
     }
 
     /// Members that hold something until it is changed.
-    pub(super) fn standing_holders(&self) -> BTreeSet<Incarnation> {
+    pub(super) fn standing_holders(&self) -> SortedSet<Incarnation> {
         let last = self.held.values().filter_map(|held| held.last());
         let standing = last.filter(|lease| lease.until.is_none());
         standing.map(|lease| lease.holder).collect()
@@ -96,7 +96,7 @@ impl Table {
 
     /// What must hold after every change.
     pub(super) fn check(&self) {
-        let mut of: BTreeMap<Incarnation, BTreeSet<PartitionId>> = BTreeMap::new();
+        let mut of: SortedMap<Incarnation, SortedSet<PartitionId>> = SortedMap::new();
         for (partition, held) in &self.held {
             for lease in held {
                 of.entry(lease.holder).or_default().insert(*partition);

@@ -3,8 +3,6 @@
 //! What is decided is a function of the views that were written down and of who is here, taken again
 //! after every event; nothing is told before it is durable, and one write is under way at a time.
 
-use std::collections::BTreeMap;
-
 use super::branch::Keeping;
 use super::crew::machine;
 use super::hosts::{Presence, replicas};
@@ -14,6 +12,7 @@ use crate::fact::Fact;
 use crate::id::{Incarnation, SliceId, View};
 use crate::machine::saver;
 use crate::message::{Backup, HostTold, Peer, SliceView};
+use crate::sorted::SortedMap;
 use crate::time::Time;
 use crate::tree::PartitionSet;
 
@@ -80,7 +79,7 @@ impl Job {
         &self,
         now: Time,
         view: &SliceView,
-        placed: &BTreeMap<SliceId, Placed>,
+        placed: &SortedMap<SliceId, Placed>,
     ) -> Option<Change> {
         let primary = view.primary.expect("hosts serve, and views name them");
         let backup = view.backup.as_ref();
@@ -126,7 +125,7 @@ impl Job {
         &self,
         now: Time,
         view: &SliceView,
-        placed: &BTreeMap<SliceId, Placed>,
+        placed: &SortedMap<SliceId, Placed>,
     ) -> Option<Change> {
         // Whoever leaves hands over what it has, if somebody is there for it.
         let primary = view.primary.filter(|host| self.leaves(*host));
@@ -159,7 +158,7 @@ impl Job {
             return;
         }
         let slices = self.rules.slices.slices();
-        let placed = place(slices, self.copies(), &candidates, &BTreeMap::new());
+        let placed = place(slices, self.copies(), &candidates, &SortedMap::new());
         let views = placed.into_iter().filter_map(|(slice, known)| {
             let backup = known.backup.and_then(|host| self.peer(host));
             let view = SliceView {
@@ -347,7 +346,7 @@ impl Job {
         host.is_some_and(|host| host.unfit.is_some_and(|until| now < until))
     }
 
-    fn placed(&self) -> BTreeMap<SliceId, Placed> {
+    fn placed(&self) -> SortedMap<SliceId, Placed> {
         let slices = self.views.iter();
         slices
             .filter_map(|view| Some((view.slice, placed_by(view)?)))

@@ -3,11 +3,10 @@
 //! It sums nothing, votes for nothing and serves nobody. What it acknowledged it has until the step
 //! is applied, under whatever view: a vote may have been sent because of it.
 
-use std::collections::BTreeMap;
-
 use super::Follower;
 use super::record::Pledge;
 use crate::id::{SliceId, Step, Tensor};
+use crate::sorted::SortedMap;
 use crate::vote::Vote;
 
 /// Steps that are kept before they are applied: all that a primary sends without an answer, and
@@ -23,7 +22,7 @@ pub(super) const UNAPPLIED: u64 = 2;
 pub(super) struct Kept {
     pub(super) pledge: Option<Pledge>,
     pub(super) root: Option<Tensor>,
-    pub(super) votes: Option<BTreeMap<SliceId, Vote>>,
+    pub(super) votes: Option<SortedMap<SliceId, Vote>>,
 }
 
 impl Kept {
@@ -42,7 +41,7 @@ pub(super) struct Backup {
     pub(super) copied: bool,
     /// The copy on its way, with the votes of the step before.
     pub(super) copying: Option<(Step, Vec<Vote>)>,
-    pub(super) kept: BTreeMap<Step, Kept>,
+    pub(super) kept: SortedMap<Step, Kept>,
     /// What was acknowledged last, to notice when more can be.
     pub(super) told: Option<Step>,
     /// What was there at the last look.

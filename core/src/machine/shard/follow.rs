@@ -1,7 +1,5 @@
 //! A backup at work: it acknowledges what it keeps, and applies it in order, until it is promoted.
 
-use std::collections::BTreeMap;
-
 use super::backup::{Backup, Kept, UNAPPLIED};
 use super::record::{Pledge, Summed};
 use super::view::Left;
@@ -9,6 +7,7 @@ use super::{Effect, Follower, Phase, RECORDS, Role, Shard};
 use crate::id::{SliceId, Step, Tensor, View};
 use crate::job::Bits;
 use crate::message::ReplicaSays;
+use crate::sorted::SortedMap;
 use crate::vote::{Action, Decision, Flags, Vote, decide};
 
 impl Shard {
@@ -165,10 +164,10 @@ impl Shard {
     }
 
     /// The votes by slice, if they are those of all slices for the step.
-    fn all_votes(&self, step: Option<Step>, votes: Vec<Vote>) -> Option<BTreeMap<SliceId, Vote>> {
+    fn all_votes(&self, step: Option<Step>, votes: Vec<Vote>) -> Option<SortedMap<SliceId, Vote>> {
         let timeline = self.origin.timeline;
         let of_step = |vote: &Vote| Some(vote.step) == step && vote.timeline == timeline;
-        let votes: BTreeMap<SliceId, Vote> = votes
+        let votes: SortedMap<SliceId, Vote> = votes
             .into_iter()
             .filter(of_step)
             .map(|vote| (vote.slice, vote))
@@ -287,7 +286,7 @@ impl Shard {
         effects.extend(kept.root.map(Effect::Free));
         let record = pledge.summed.record(&self.origin, step, decision, digests);
         self.records.insert(step, record);
-        self.votes = BTreeMap::from([(step, votes)]);
+        self.votes = SortedMap::from([(step, votes)]);
         self.step = step.next();
         if decision.cut {
             self.wanted = Flags::default();

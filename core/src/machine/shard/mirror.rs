@@ -4,12 +4,11 @@
 //! of before anybody sees the version (PROTOCOL 12). One that is being copied is waited for by
 //! nobody, except that it must not fall behind without a bound.
 
-use std::collections::BTreeMap;
-
 use super::record::Pledge;
 use super::{Effect, Follower, Sync};
 use crate::id::{Incarnation, Step, View};
 use crate::message::ReplicaSays;
+use crate::sorted::SortedMap;
 use crate::vote::Vote;
 
 /// Steps that a backup may have to acknowledge before its primary waits at a boundary: each holds a
@@ -48,7 +47,7 @@ pub(super) struct Mirror {
     pub(super) has: Option<Step>,
     /// The newest step whose pledge it has.
     pub(super) pledged: Option<Step>,
-    pub(super) sent: BTreeMap<Step, Unacknowledged>,
+    pub(super) sent: SortedMap<Step, Unacknowledged>,
     /// It fell behind by the bound: the next step waits until it has all, so that it is in sync
     /// after one pause.
     pub(super) held_up: bool,
@@ -63,7 +62,7 @@ impl Mirror {
             copying: Copying::Unasked,
             has: None,
             pledged: None,
-            sent: BTreeMap::new(),
+            sent: SortedMap::new(),
             held_up: false,
         }
     }

@@ -1,19 +1,18 @@
 //! New views: who follows, and how a backup becomes the primary at its step.
 
-use std::collections::BTreeMap;
-
 use super::record::Pledge;
 use super::{Assigned, Effect, Follower, Mirror, Phase, Role, Shard};
 use crate::id::{SliceId, Step, Tensor, View};
 use crate::job::Bits;
 use crate::message::ReplicaSays;
+use crate::sorted::SortedMap;
 use crate::vote::{Vote, decide};
 
 /// What is at a backup of the step that a lost primary had open.
 pub(super) struct Left {
     pub(super) pledge: Option<Pledge>,
     pub(super) root: Option<Tensor>,
-    pub(super) votes: BTreeMap<SliceId, Vote>,
+    pub(super) votes: SortedMap<SliceId, Vote>,
 }
 
 impl Shard {

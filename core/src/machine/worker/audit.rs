@@ -3,26 +3,25 @@
 //! A step never waits for them: the shell keeps the weights of an audited step for a few versions
 //! more, so that an evaluation, or a third one, can come after the step.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use super::{Effect, Worker};
 use crate::id::{PartitionId, Step, Timeline};
 use crate::message::{LEAVES, Opinion, Question, WorkerSays};
+use crate::sorted::{SortedMap, SortedSet};
 use crate::tree::PartitionSet;
 
 /// What this worker knows of audited leaves.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Audits {
     /// Steps whose weights the shell keeps.
-    kept: BTreeSet<Step>,
+    kept: SortedSet<Step>,
     /// The newest evaluation of each leaf of those: how many there were, and its digest.
-    made: BTreeMap<(Step, PartitionId), (u32, [u8; 32])>,
+    made: SortedMap<(Step, PartitionId), (u32, [u8; 32])>,
     /// The newest step whose leaves were asked for.
     asked: Option<Step>,
     /// Evaluations under way.
-    under_way: BTreeSet<(Step, PartitionId)>,
+    under_way: SortedSet<(Step, PartitionId)>,
     /// What is to be told of a step, once nothing more of it is under way.
-    untold: BTreeMap<Step, Vec<Opinion>>,
+    untold: SortedMap<Step, Vec<Opinion>>,
 }
 
 impl Audits {
@@ -166,7 +165,7 @@ impl Worker {
     /// Somebody's evaluations differ, or a report was lost.
     pub(super) fn asked_to_audit(&mut self, questions: Vec<Question>, effects: &mut Vec<Effect>) {
         let mut answers = Vec::new();
-        let mut open: BTreeMap<(Timeline, Step), Vec<PartitionId>> = BTreeMap::new();
+        let mut open: SortedMap<(Timeline, Step), Vec<PartitionId>> = SortedMap::new();
         for question in questions.into_iter().take(LEAVES) {
             let Question {
                 timeline,

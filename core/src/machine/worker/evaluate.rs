@@ -1,18 +1,17 @@
 //! Scoring test rows on a pinned version, beside training.
 
-use std::collections::BTreeSet;
-
 use super::{Effect, Worker};
 use crate::id::{SliceId, Step, Timeline};
 use crate::message::{TaskScore, Use, WorkerSays};
+use crate::sorted::SortedSet;
 
 /// Tasks on one version.
 #[derive(Clone, Debug)]
 pub(super) struct Evaluation {
     version: Step,
-    tasks: BTreeSet<u32>,
-    scoring: BTreeSet<u32>,
-    here: BTreeSet<SliceId>,
+    tasks: SortedSet<u32>,
+    scoring: SortedSet<u32>,
+    here: SortedSet<SliceId>,
 }
 
 impl Worker {

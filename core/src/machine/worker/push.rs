@@ -1,10 +1,9 @@
 //! What becomes of sums: each goes to every slice, but for leaves that are not finite.
 
-use std::collections::BTreeSet;
-
 use super::{Computed, Effect, PartitionSet, Sum, Withheld, Worker};
 use crate::id::{PartitionId, SliceId, Step, Timeline};
 use crate::message::WorkerSays;
+use crate::sorted::SortedSet;
 
 impl Worker {
     /// The values of a sum come: they go out as they do, so that little is left to send when the last
@@ -19,7 +18,7 @@ impl Worker {
         if self.timeline() != Some(timeline) || step != self.step {
             return;
         }
-        let slices: BTreeSet<SliceId> = self.up().collect();
+        let slices: SortedSet<SliceId> = self.up().collect();
         for slice in &slices {
             self.send(*slice, computed, effects);
         }
@@ -54,7 +53,7 @@ impl Worker {
         let node = computed.node;
         let sum = Sum {
             computed,
-            answered: BTreeSet::new(),
+            answered: SortedSet::new(),
         };
         for slice in self.up().filter(|slice| !sent.contains(slice)) {
             self.send(slice, &sum.computed, effects);

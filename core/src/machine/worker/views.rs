@@ -3,10 +3,9 @@
 //! A promoted backup has the same weights, so weights and sums stay, and only what its coverage
 //! lacks is sent again. Of another branch nothing is worth keeping.
 
-use std::collections::BTreeSet;
-
 use super::{Assignment, Effect, Worker};
 use crate::id::SliceId;
+use crate::sorted::SortedSet;
 
 impl Worker {
     /// Dials the slices that another process serves; returns those whose view has only another
@@ -15,9 +14,9 @@ impl Worker {
         &mut self,
         assignment: &Assignment,
         effects: &mut Vec<Effect>,
-    ) -> BTreeSet<SliceId> {
+    ) -> SortedSet<SliceId> {
         let known = self.assignment.as_ref().map(|known| known.views.clone());
-        let mut renumbered = BTreeSet::new();
+        let mut renumbered = SortedSet::new();
         for (before, view) in known.iter().flatten().zip(&assignment.views) {
             let slice = view.slice;
             if before == view || !self.links.contains_key(&slice) {
@@ -35,7 +34,7 @@ impl Worker {
     }
 
     /// Asks again under the new number for what was asked for under the one before.
-    pub(super) fn ask_renumbered(&self, slices: &BTreeSet<SliceId>, effects: &mut Vec<Effect>) {
+    pub(super) fn ask_renumbered(&self, slices: &SortedSet<SliceId>, effects: &mut Vec<Effect>) {
         let up: Vec<SliceId> = self.up().filter(|slice| slices.contains(slice)).collect();
         for slice in up {
             self.ask_slice_again(slice, effects);

@@ -1,15 +1,14 @@
 //! What members say about one leaf, and what follows from it: a pure count.
 
-use std::collections::BTreeMap;
-
 use crate::id::Incarnation;
+use crate::sorted::SortedMap;
 
 /// Evaluations of a leaf that are remembered for a member: its own and one more.
 const EVALUATIONS: usize = 4;
 
 /// The digests that each member's evaluations had, in order.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Opinions(BTreeMap<Incarnation, Vec<[u8; 32]>>);
+pub(super) struct Opinions(SortedMap<Incarnation, Vec<[u8; 32]>>);
 
 /// What the opinions on a leaf come to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +45,7 @@ impl Opinions {
 
     /// Each evaluation is a voice: a member that gives two answers speaks against itself.
     pub(super) fn judge(&self) -> Judgement {
-        let mut voices: BTreeMap<[u8; 32], u32> = BTreeMap::new();
+        let mut voices: SortedMap<[u8; 32], u32> = SortedMap::new();
         for digest in self.0.values().flatten() {
             *voices.entry(*digest).or_default() += 1;
         }

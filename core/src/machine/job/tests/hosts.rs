@@ -12,7 +12,7 @@ pub(super) const LEASE: u64 = 1000;
 pub(super) struct Hosted {
     pub(super) bench: Bench,
     /// Views written down, by slice.
-    pub(super) durable: BTreeMap<SliceId, SliceView>,
+    pub(super) durable: SortedMap<SliceId, SliceView>,
 }
 
 pub(super) fn host(number: u32) -> Incarnation {
@@ -70,7 +70,7 @@ impl Hosted {
     pub(super) fn new(settings: Settings) -> Self {
         Self {
             bench: Bench::new(settings),
-            durable: BTreeMap::new(),
+            durable: SortedMap::new(),
         }
     }
 

@@ -30,7 +30,7 @@ fn a_ledger_line_is_written_once_both_slices_have_the_step() {
 #[test]
 fn a_replay_that_differs_halts_the_run() {
     let mut bench = Bench::new(Settings {
-        superseded: BTreeMap::from([(Step(1), [9; 32])]),
+        superseded: SortedMap::from([(Step(1), [9; 32])]),
         ..settings()
     });
     bench.join(1);
@@ -55,7 +55,7 @@ fn a_replay_that_differs_halts_the_run() {
 #[test]
 fn a_replay_that_differs_is_noted_where_bits_are_not_promised() {
     let mut bench = Bench::new(Settings {
-        superseded: BTreeMap::from([(Step(1), [9; 32])]),
+        superseded: SortedMap::from([(Step(1), [9; 32])]),
         ..settings()
     });
     bench.job.rules.bits = Bits::Off;

@@ -16,7 +16,7 @@ fn restarted() -> Hosted {
         views: views.clone().collect(),
         recorded: Step(2),
         durable: Some(Step(1)),
-        chain: BTreeMap::from([(Step(2), [2; 32])]),
+        chain: SortedMap::from([(Step(2), [2; 32])]),
         ..hosted(2, 1)
     };
     let mut restarted = Hosted::new(settings);
@@ -100,7 +100,7 @@ fn a_lease_that_was_over_before_the_slices_were_heard_is_none() {
 #[test]
 fn what_follows_after_a_restart_is_told_under_another_generation() {
     let mut run = restarted();
-    let mut told = BTreeMap::new();
+    let mut told = SortedMap::new();
     let mut effects = back(&mut run, 1);
     effects.extend(back(&mut run, 2));
     effects.extend(run.expired(2));
@@ -170,7 +170,7 @@ fn a_missing_primary_without_a_backup_in_sync_rolls_all_back_after_the_grace() {
     assert!(effects.contains(&Effect::KeepBranch(next)), "{effects:?}");
     assert_eq!(
         run.bench.job.settings.superseded,
-        BTreeMap::from([(Step(2), [2; 32])])
+        SortedMap::from([(Step(2), [2; 32])])
     );
     run.ready(3);
     assert_eq!(
