@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
+use resilin_core::job::JobError;
 use resilin_core::layout::Entry;
 use resilin_core::random::{Key, Purpose, Stream};
 use resilin_core::{Generation, PartitionId, Step};
@@ -157,6 +158,13 @@ pub type Workspace = Box<dyn Any + Send>;
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct ModelError(pub String);
+
+/// For `?` where a model is built from the section `[model]` of a job.
+impl From<ModelError> for JobError {
+    fn from(error: ModelError) -> Self {
+        Self::of_section("model", error)
+    }
+}
 
 /// Why the same rows are known to give the same bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

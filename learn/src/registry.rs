@@ -53,6 +53,17 @@ impl Default for Registry {
 impl Registry {
     /// Adds a model: `[model] name = "..."`. The builder reads the other keys of the section; the
     /// manifest tells the width of rows and the kind of targets. A name that exists is replaced.
+    ///
+    /// ```
+    /// use resilin_learn::models::{Softmax, SoftmaxConfig};
+    /// use resilin_learn::registry::Registry;
+    ///
+    /// let registry = Registry::default().model("own", |_section, data| {
+    ///     let (inputs, classes) = (data.width as usize, 2);
+    ///     // What a model says against its settings is an error of the job's [model].
+    ///     Ok(Box::new(Softmax::new(SoftmaxConfig { inputs, classes, bias: true })?))
+    /// });
+    /// ```
     #[must_use]
     pub fn model(
         mut self,
@@ -160,7 +171,7 @@ impl Registry {
         let default = if commanded { COMMAND } else { "mlp" };
         let build = choose(&self.models, &NAME, default, section)?;
         let average = section.optional_float(&AVERAGE, 0.0..=0.999_999)?;
-        let model = build(section, manifest)?;
+        let model = build(section, manifest).map_err(|error| section.placed(error))?;
         Ok(match average {
             Some(keep) => Box::new(Averaged::new(model, keep)),
             None => model,

@@ -69,6 +69,25 @@ impl JobError {
         }
     }
 
+    /// What somebody says against a section as a whole who does not read it: whoever does adds its
+    /// line ([`Section::placed`](super::Section::placed)).
+    pub fn of_section(section: &str, message: impl fmt::Display) -> Self {
+        Self::section(Origin::Absent, section, message)
+    }
+
+    /// The same with a place, if it is against the section and has none.
+    pub(crate) fn placed(mut self, origin: Origin, section: &str) -> Self {
+        let Place {
+            origin: known,
+            section: of,
+            key,
+        } = &self.place;
+        if *known == Origin::Absent && of.as_deref() == Some(section) && key.is_none() {
+            self.place.origin = origin;
+        }
+        self
+    }
+
     /// The line of the job file, from 1; `None` if the value is not written there.
     #[must_use]
     pub fn line(&self) -> Option<usize> {

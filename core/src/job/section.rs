@@ -242,6 +242,12 @@ impl<'a> Section<'a> {
         JobError::section(self.table.origin, &self.name, message)
     }
 
+    /// An error that may be [against the section](JobError::of_section) without a place. Names its
+    /// line then.
+    pub fn placed(&self, error: JobError) -> JobError {
+        error.placed(self.table.origin, &self.name)
+    }
+
     /// Ends the section.
     ///
     /// # Errors

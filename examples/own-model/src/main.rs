@@ -59,8 +59,5 @@ fn smoothed(section: &mut Section<'_>, data: &Manifest) -> Result<Box<dyn Model>
         units: usize::try_from(units).expect("at most 4096"),
         smoothing: smoothing as f32,
     };
-    match config.model(data.targets) {
-        Ok(model) => Ok(Box::new(model)),
-        Err(error) => Err(section.error("name", error)),
-    }
+    Ok(Box::new(config.model(data.targets)?))
 }

@@ -4,6 +4,7 @@ use resilin_core::job::JobError;
 use resilin_learn::dataset::{Batch, Split};
 use resilin_learn::kernel::{SliceKernel, combine_scores, score_range, score_tasks};
 use resilin_learn::model::{Model, Score};
+use resilin_learn::models::{Softmax, SoftmaxConfig};
 use resilin_learn::task::Task;
 
 use crate::support::{registry, task};
@@ -121,6 +122,33 @@ fn a_name_can_be_replaced() {
         .err()
         .unwrap();
     assert_eq!(error.to_string(), "job file line 4, [model] name: replaced");
+}
+
+/// `?` on what a model says against its settings is an error of the section with its line.
+#[test]
+fn a_model_that_refuses_its_settings_is_an_error_of_the_job() {
+    let registry = registry().model("tiny", |_, _| {
+        let config = SoftmaxConfig {
+            inputs: 0,
+            classes: 2,
+            bias: true,
+        };
+        Ok(Box::new(Softmax::new(config)?))
+    });
+    let why = Softmax::new(SoftmaxConfig {
+        inputs: 0,
+        classes: 2,
+        bias: true,
+    })
+    .map(drop)
+    .expect_err("no inputs");
+    let text = "[data]\nname = \"random\"\n[model]\nname = \"tiny\"";
+    let task = registry.task(Document::parse(text).unwrap(), None);
+    let error = task.map(drop).expect_err("it is refused");
+    assert_eq!(
+        error.to_string(),
+        format!("job file line 3, [model]: {why}")
+    );
 }
 
 #[test]
