@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use resilin_core::machine::Rules;
+use resilin_core::not_finite::{Found, remedy};
 use resilin_core::sorted::SortedMap;
 use resilin_core::tree::Node;
 use resilin_core::vote::{Action, Flags, Vote, decide};
@@ -76,14 +77,14 @@ pub enum ReferenceError {
     #[error(transparent)]
     Evaluate(#[from] EvaluateError),
     /// Non-finite values, and the policy is to halt.
-    #[error(
-        "step {step}: {what} is not finite; lower the learning rate or set clip_norm, or set non_finite = \"skip\""
-    )]
+    #[error("step {step}: {what} is not finite; {remedy}")]
     NonFinite {
         /// The step.
         step: Step,
         /// What was not finite.
         what: String,
+        /// What to do.
+        remedy: String,
     },
 }
 
@@ -252,33 +253,40 @@ impl Reference {
             fate: Fate::Skipped,
         };
         let mut broken = parts.iter().flat_map(|part| &part.result.non_finite);
-        let broken = broken
-            .next()
-            .map(|(partition, _)| format!("the gradient of partition {partition}"));
-        let (action, broken) = match broken {
-            Some(what) => (self.decide(step, Vec::new(), vec![0]), what),
+        let (action, found, what) = match broken.next() {
+            Some((partition, _)) => (
+                self.decide(step, Vec::new(), vec![0]),
+                Found::Leaf(*partition),
+                format!("the gradient of partition {partition}"),
+            ),
             None => {
                 let nodes: Vec<_> = parts.iter().map(|p| (p.node, p.gradient)).collect();
                 let stats = self
                     .slice
                     .combine(step, &nodes, &with_samples, outcome.weight);
                 let what = format!("the sum of all gradients in blocks {:?}", stats.non_finite);
-                (self.decide(step, stats.squares, stats.non_finite), what)
+                let action = self.decide(step, stats.squares, stats.non_finite);
+                (action, Found::Sum, what)
             }
         };
         match action {
             Action::Apply { scale } => {
                 if !self.slice.apply(step, scale, report.loss).finite {
                     let what = "a weight that the step makes".into();
-                    return Err(ReferenceError::NonFinite { step, what });
+                    return Err(self.non_finite(step, what, Found::Update));
                 }
                 (report.samples, report.fate) = (outcome.samples, Fate::Applied);
             }
             Action::Skip => drop(self.slice.skip(step)),
-            Action::Halt => return Err(ReferenceError::NonFinite { step, what: broken }),
+            Action::Halt => return Err(self.non_finite(step, what, found)),
         }
         report.chain = self.chain();
         Ok(report)
+    }
+
+    fn non_finite(&self, step: Step, what: String, found: Found) -> ReferenceError {
+        let remedy = remedy(step, found, &self.task.sampling);
+        ReferenceError::NonFinite { step, what, remedy }
     }
 
     /// What the parts add up to, in tree order.

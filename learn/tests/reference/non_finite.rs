@@ -27,6 +27,19 @@ fn a_broken_row_halts_the_run_and_names_step_and_partition() {
     );
 }
 
+/// Nothing was learned yet: the rows or the model give it, and the rows have names.
+#[test]
+fn at_the_first_step_the_rows_are_named_and_not_the_learning_rate() {
+    let task = task(RUN, "broken = 50", "");
+    let error = reference::run(&task, |_| {}).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "step 0: the gradient of partition 5 is not finite; the model gives it with its first \
+         weights on training rows 50 and 51 (from 0): look for values of the rows that are too \
+         large, a log of 0 or a division by 0, or set non_finite = \"skip\""
+    );
+}
+
 #[test]
 fn a_skipped_step_changes_nothing_but_the_step() {
     let task = task(&format!("{RUN}\nnon_finite = \"skip\""), "broken = 55", "");

@@ -5,6 +5,7 @@ use crate::fact::Fact;
 use crate::id::{SliceId, Step};
 use crate::machine::saver;
 use crate::message::{CoordinatorSays, HostTold, ShardOrder};
+use crate::not_finite::{Found, remedy};
 use crate::sorted::SortedSet;
 use crate::time::Time;
 
@@ -241,19 +242,32 @@ impl Job {
         if self.ending.is_some() {
             return;
         }
-        let place = match (self.confirmed(step), blocks.first()) {
-            (Some(partition), _) => format!("the gradient of partition {partition} is not finite"),
-            (None, Some(block)) => format!("the summed gradient of block {block} is not finite"),
-            (None, None) => "the update made a weight that is not finite".into(),
+        let (place, found) = match (self.confirmed(step), blocks.first()) {
+            (Some(partition), _) => (
+                format!("the gradient of partition {partition} is not finite"),
+                Found::Leaf(partition),
+            ),
+            (None, Some(block)) => (
+                format!("the summed gradient of block {block} is not finite"),
+                Found::Sum,
+            ),
+            (None, None) => (
+                "the update made a weight that is not finite".into(),
+                Found::Update,
+            ),
         };
+        // Before step 0 nothing is made that could be lost.
         let kept = match self.durable {
-            Some(durable) => format!("the newest checkpoint is of step {durable}"),
-            None => "there is no checkpoint".into(),
+            _ if step == Step(0) => String::new(),
+            Some(durable) => {
+                format!(
+                    "the newest checkpoint is of step {durable}, weights made after it are lost: "
+                )
+            }
+            None => "there is no checkpoint, all weights are lost: ".into(),
         };
-        let cause = format!(
-            "step {step}: {place}; {kept}, weights made after it are lost: lower learning_rate, \
-             set clip_norm, or set non_finite = \"skip\""
-        );
+        let remedy = remedy(step, found, &self.rules.sampling);
+        let cause = format!("step {step}: {place}; {kept}{remedy}");
         self.end(Outcome::Halted { step, cause }, effects);
     }
 

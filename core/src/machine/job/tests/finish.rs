@@ -138,9 +138,15 @@ fn a_failure_of_an_earlier_save_does_not_give_up_the_last_one() {
 
 #[test]
 fn a_halt_says_what_is_left() {
-    for (durable, left) in [
-        (None, "there is no checkpoint"),
-        (Some(Step(3)), "the newest checkpoint is of step 3"),
+    let rate = ": lower learning_rate, set clip_norm, or";
+    let lost = format!("there is no checkpoint, all weights are lost{rate}");
+    let kept = format!("checkpoint is of step 3, weights made after it are lost{rate}");
+    let first = "is not finite; the model gives it with its first weights: look for";
+    for (durable, step, left) in [
+        (None, Step(4), lost.as_str()),
+        (Some(Step(3)), Step(4), &kept),
+        (None, Step(0), first),
+        (Some(Step(0)), Step(0), first),
     ] {
         let mut bench = Bench::new(Settings {
             durable,
@@ -149,7 +155,7 @@ fn a_halt_says_what_is_left() {
         let effects = bench.event(Event::Shard(ShardReport::Halted {
             slice: SliceId(0),
             timeline: timeline(),
-            step: Step(0),
+            step,
             blocks: vec![2],
         }));
         let told = |e: &Effect| {
