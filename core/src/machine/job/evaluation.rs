@@ -217,8 +217,8 @@ impl Job {
     /// Whose scores an evaluation waits for that the next step has to wait for.
     pub(super) fn waiting_for_scores(&self) -> Option<String> {
         let evaluation = self.evaluation.as_ref()?;
-        let low = self.low();
-        let waits = self.rules.evaluated(low) && low > evaluation.version;
+        let next = self.reached();
+        let waits = self.rules.evaluated(next) && next > evaluation.version;
         let asked = evaluation.open.values().next().filter(|_| waits)?;
         let by = asked.by.and_then(|by| Some((by, self.members.get(by)?)));
         let who = match by {
@@ -229,7 +229,7 @@ impl Job {
         };
         let version = evaluation.version;
         Some(format!(
-            "{who} to score version {version}; then version {low} is scored and step {low} goes on"
+            "{who} to score version {version}; then version {next} is scored and step {next} goes on"
         ))
     }
 

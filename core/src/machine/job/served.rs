@@ -13,7 +13,7 @@ impl Job {
             Some(SliceStatus {
                 slice: view.slice,
                 view: view.view,
-                step: state.step,
+                step: state.seen,
                 primary,
                 state: self.presence_word(primary).into(),
                 backup: backup.map(|known| known.peer.incarnation),

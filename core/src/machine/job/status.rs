@@ -253,8 +253,9 @@ impl Job {
         let name = &self.members.get(*holder)?.name;
         let partitions: Vec<String> = partitions.iter().map(ToString::to_string).collect();
         Some(format!(
-            "worker {} ({name}) at step {low}: partitions {}",
+            "worker {} ({name}) at step {}: partitions {}",
             holder.within(self.settings.reign),
+            self.reached(),
             partitions.join(", ")
         ))
     }

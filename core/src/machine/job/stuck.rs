@@ -117,10 +117,17 @@ impl Job {
         self.is_open() && self.progress.opened + self.patience() <= self.now
     }
 
-    /// What the open step lacks, by holder.
+    /// The newest step that a slice has said it is at. Of the steps before it nothing is missing,
+    /// also where other slices are heard late: all have voted on them.
+    pub(super) fn reached(&self) -> Step {
+        let said = self.slices.values().map(|slice| slice.seen).max();
+        said.unwrap_or_default().max(self.low())
+    }
+
+    /// What the newest step lacks, by holder.
     pub(super) fn late_by_holder(&self) -> SortedMap<Incarnation, Vec<PartitionId>> {
         let mut late: SortedMap<Incarnation, Vec<PartitionId>> = SortedMap::new();
-        for (partition, (holder, _)) in self.missing() {
+        for (partition, (holder, _)) in self.missing_at(self.reached()) {
             late.entry(holder).or_default().push(partition);
         }
         late
@@ -145,7 +152,7 @@ impl Job {
         if !self.progress.turns.take(all) {
             return;
         }
-        let missing = self.missing();
+        let missing = self.missing_at(self.low());
         let late: Vec<(PartitionId, Incarnation)> = missing
             .iter()
             .filter(|(_, (_, since))| *since <= self.now)
@@ -160,13 +167,13 @@ impl Job {
         }
     }
 
-    /// What the open step lacks: its holder, and when this one is late with it.
-    fn missing(&self) -> SortedMap<PartitionId, (Incarnation, Time)> {
-        let (low, patience) = (self.low(), self.patience());
-        let uncovered = self.uncovered_at(low);
+    /// What a step lacks: its holder, and when this one is late with it.
+    fn missing_at(&self, step: Step) -> SortedMap<PartitionId, (Incarnation, Time)> {
+        let patience = self.patience();
+        let uncovered = self.uncovered_at(step);
         let late = |partition: PartitionId| {
             let held = self.leases.get(partition).iter();
-            let lease = held.clone().find(|lease| lease.covers(low))?;
+            let lease = held.clone().find(|lease| lease.covers(step))?;
             let state = self.members.get(lease.holder)?;
             let allowance = match state.proven {
                 true => patience,

@@ -1,5 +1,6 @@
 //! Evaluations: shared out, added up in task order, and late, or of a version that is gone.
 
+use super::hosts::Hosted;
 use super::*;
 use crate::message::PARTS;
 
@@ -84,6 +85,34 @@ fn the_next_version_waits_for_whoever_scores_by_name() {
         None,
         "the next evaluation holds nothing up"
     );
+}
+
+/// A slice whose reports are late makes its step low, and what it has of it unknown: nobody is blamed
+/// for a step that the others are past.
+#[test]
+fn a_slice_that_is_heard_late_blames_nobody_for_a_step_that_is_decided() {
+    let mut bench = Bench::scoring();
+    bench.score(2, 1);
+    let all: Vec<u32> = (0..PARTITIONS).collect();
+    bench.shard(1, 4, &all, Some(2), false);
+    assert_eq!(bench.job.low(), Step(3));
+    let waits = |bench: &mut Bench| {
+        bench.now = bench.now + Span::from_millis(400);
+        bench.job.status(bench.now).waiting
+    };
+    let scorer = "worker #1 (w1) to score version 2; then version 4 is scored and step 4 goes on";
+    assert_eq!(waits(&mut bench), Some(scorer.into()));
+}
+
+/// What others' reports prove of a slice is not what it reported.
+#[test]
+fn a_slice_is_shown_at_the_step_that_it_reported() {
+    let mut run = Hosted::in_sync();
+    run.bench.shard(1, 4, &[], None, false);
+    assert_eq!(run.bench.job.low(), Step(3));
+    let shown = run.bench.job.status(run.bench.now).slices;
+    let steps: Vec<Step> = shown.iter().map(|slice| slice.step).collect();
+    assert_eq!(steps, [Step(0), Step(4)]);
 }
 
 #[test]
