@@ -10,6 +10,14 @@ pub(crate) fn listened(text: &str) -> Result<String, String> {
     parse(text, 0)
 }
 
+/// The address of an HTTP interface.
+pub(crate) fn http(text: &str) -> Result<String, String> {
+    match text.starts_with("unix:") || text.contains("://") {
+        true => Err("expected HOST:PORT alone, such as 127.0.0.1:7001".into()),
+        false => parse(text, 1),
+    }
+}
+
 fn parse(text: &str, least_port: u16) -> Result<String, String> {
     let path = text.strip_prefix("unix:").map(|path| !path.is_empty());
     let tcp = || {
@@ -41,6 +49,11 @@ mod tests {
         for bad in ["foo", "foo:", ":7000", "::1:7000", "a:65536", "unix:", ""] {
             assert!(dialled(bad).is_err() && listened(bad).is_err(), "{bad}");
         }
+        for bad in ["http://127.0.0.1:7001", "unix:/run/r", "nonsense", "host:0"] {
+            let why = http(bad).expect_err(bad);
+            assert!(why.starts_with("expected HOST:PORT"), "{why}");
+        }
+        assert_eq!(http("node-3:7001").as_deref(), Ok("node-3:7001"));
         assert!(dialled("host:0").is_err());
         assert_eq!(listened("host:0").as_deref(), Ok("host:0"));
     }

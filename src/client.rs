@@ -8,6 +8,7 @@ use resilin_actors::coordinator::{Location, RunStatus};
 use resilin_core::handshake::Token;
 use serde::{Deserialize, Serialize};
 
+use crate::address;
 use crate::input;
 
 /// Where state lives if nothing else is said.
@@ -26,7 +27,7 @@ pub(crate) struct ClientArgs {
     #[arg(long, value_name = "DIR", default_value = STATE)]
     state: PathBuf,
     /// HTTP address of the coordinator, HOST:PORT, instead of --state
-    #[arg(long, value_name = "ADDR", conflicts_with = "state")]
+    #[arg(long, value_name = "ADDR", conflicts_with = "state", value_parser = address::http)]
     api: Option<String>,
     /// File with the token of the cluster [default: as the coordinator in --state was given]
     #[arg(long, value_name = "FILE")]

@@ -21,16 +21,8 @@ pub(crate) struct ResultArgs {
 impl ResultArgs {
     /// Refuses a file that cannot be written before hours are spent on its contents.
     pub(crate) fn check(&self) -> Result<(), Exit> {
-        for path in [&self.report, &self.hash_chain].into_iter().flatten() {
-            let folder = path.parent().filter(|folder| *folder != Path::new(""));
-            if path.is_dir() || folder.is_some_and(|folder| !folder.is_dir()) {
-                return Err(Exit::Usage(format!(
-                    "cannot write {}: name a file in a directory that exists",
-                    path.display()
-                )));
-            }
-        }
-        Ok(())
+        let files = [&self.report, &self.hash_chain].into_iter().flatten();
+        files.map(PathBuf::as_path).try_for_each(check_file)
     }
 
     /// Writes the report, if it is wanted.
@@ -56,6 +48,18 @@ impl ResultArgs {
         }
         write(path, &text)
     }
+}
+
+/// Refuses a file that cannot be written, before anything runs.
+pub(crate) fn check_file(path: &Path) -> Result<(), Exit> {
+    let folder = path.parent().filter(|folder| *folder != Path::new(""));
+    if path.is_dir() || folder.is_some_and(|folder| !folder.is_dir()) {
+        return Err(Exit::Usage(format!(
+            "cannot write {}: name a file in a directory that exists",
+            path.display()
+        )));
+    }
+    Ok(())
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Exit> {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use resilin_core::frame::Checksum;
+use resilin_core::frame::{Checksum, FrameError};
 use resilin_core::handshake::{Fingerprint, Hello, PROTOCOL, RefusalCode, Role, Token};
 use resilin_core::message::{HostWelcome, Welcome};
 use resilin_core::{Incarnation, RunId, Span};
@@ -13,7 +13,7 @@ use crate::clock::duration;
 use crate::exit::Exit;
 use crate::link::{
     Address, Backoff, DEFAULT_WINDOW, DialError, Inbox, LinkError, LinkOptions, LinkSender,
-    Received, dial,
+    Received, dial, speaks_http,
 };
 
 /// Time for a connection, a handshake and a welcome.
@@ -125,7 +125,10 @@ impl Dialler {
                     | RefusalCode::Window
                     | RefusalCode::Role => return Err(Exit::Refused(refusal.reason)),
                 },
-                Err(error) => error.to_string(),
+                Err(error) => {
+                    self.is_coordinator(&error).await?;
+                    error.to_string()
+                }
             };
             if lost.elapsed() >= duration(self.limit) {
                 return Err(Exit::Gone(format!(
@@ -139,6 +142,36 @@ impl Dialler {
             }
             tracing::debug!(cause, "dialling again");
             tokio::time::sleep(duration(backoff.next_pause())).await;
+        }
+    }
+
+    /// Whether there may be a coordinator at an address that never was one: what speaks another
+    /// protocol is not dialled for as long as one that is gone.
+    async fn is_coordinator(&self, error: &DialError) -> Result<(), Exit> {
+        if self.run.is_some() {
+            return Ok(());
+        }
+        let speaks = match error {
+            DialError::Handshake {
+                source: LinkError::Frame(FrameError::Magic(begin)),
+                ..
+            } => Some(if begin == b"HTTP" {
+                "HTTP"
+            } else {
+                "another protocol"
+            }),
+            DialError::Timeout { .. } | DialError::Handshake { .. } => {
+                speaks_http(&self.address).await.then_some("HTTP")
+            }
+            DialError::Connect { .. } | DialError::Refused { .. } => None,
+        };
+        match speaks {
+            None => Ok(()),
+            Some(other) => Err(Exit::Usage(format!(
+                "no coordinator takes members at {}: what answers there speaks {other}; the last \
+                 line of `resilin status` has the address to join",
+                self.address
+            ))),
         }
     }
 

@@ -48,11 +48,12 @@ pub(crate) struct Chaos {
 
 impl Chaos {
     pub(crate) fn run(&self, registry: &Registry) -> Result<(), Exit> {
+        self.schedule.check()?;
         let (job, workers) = self.job(registry)?;
         let plan = self.schedule.plan(&job)?;
         check(&job, &plan)?;
-        self.schedule.save(&plan)?;
         let home = Home::new(self.state.as_deref())?;
+        self.schedule.save(&plan)?;
         let proxy = plan
             .faults
             .iter()
@@ -171,6 +172,13 @@ enum Home {
 impl Home {
     fn new(given: Option<&Path>) -> Result<Self, Exit> {
         if let Some(path) = given {
+            let made = std::fs::create_dir_all(path);
+            made.map_err(|error| {
+                Exit::Usage(format!(
+                    "--state {}: cannot keep runs there: {error}; name a directory",
+                    path.display()
+                ))
+            })?;
             return Ok(Self::Given(path.into()));
         }
         let made = tempfile::Builder::new().prefix("resilin-chaos").tempdir();

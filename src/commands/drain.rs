@@ -10,10 +10,18 @@ use crate::print;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Drain {
     /// Number of the worker, as `resilin status` shows it (REIGN.NUMBER, or NUMBER alone)
-    #[arg(value_name = "WORKER")]
+    #[arg(value_name = "WORKER", value_parser = number)]
     worker: String,
     #[command(flatten)]
     client: ClientArgs,
+}
+
+/// What may be a worker's number; which there are only the coordinator knows.
+fn number(text: &str) -> Result<String, String> {
+    match text.trim() {
+        "" => Err("it is empty; `resilin status` shows the numbers of the workers".into()),
+        number => Ok(number.into()),
+    }
 }
 
 impl Drain {

@@ -2,6 +2,8 @@
 //! exit code, and nothing left behind.
 
 use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
@@ -159,7 +161,7 @@ fn idx_files_of_the_wrong_size() {
 #[test]
 fn a_port_in_use() {
     let scene = Scene::new(JOB);
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("bound").to_string();
     for option in ["--listen", "--api"] {
         for command in ["train", "coordinator"] {
@@ -299,6 +301,32 @@ fn answers(scene: &Scene, command: &str, code: i32, part: &str) {
     assert_eq!(files(&scene.path(".")), before, "{command} changed a file");
 }
 
+/// Whoever joins at the wrong port of the right host is told so, and does not dial on.
+#[test]
+fn a_worker_does_not_dial_a_server_of_http() {
+    let scene = Scene::new("");
+    let server = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = server.local_addr().expect("it is bound").to_string();
+    let serve = std::thread::spawn(move || {
+        let (mut peer, _) = server.accept().expect("somebody dials");
+        let answer = b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n";
+        peer.write_all(answer).expect("it listens");
+        // It reads what it was told before it is cut off.
+        let _ = peer.read_to_end(&mut Vec::new());
+    });
+    let output = scene.run(&["worker", "--join", &address]);
+    assert_code(output.status, 2, &output);
+    assert_eq!(
+        stderr(&output),
+        format!(
+            "error: no coordinator takes members at {address}: what answers there speaks HTTP; the \
+             last line of `resilin status` has the address to join\n"
+        )
+    );
+    serve.join().expect("it has served");
+    scene.assert_empty();
+}
+
 #[test]
 fn what_a_finished_run_is_asked_for() {
     let scene = Scene::new(
@@ -320,6 +348,18 @@ fn what_a_finished_run_is_asked_for() {
         ("scale", 2, "<N>"),
         ("scale --shards 0", 2, "1..=256"),
         ("scale --shards 2", 1, "no coordinator runs"),
+        ("drain ", 2, "it is empty; `resilin status`"),
+        ("status --api nonsense", 2, "expected HOST:PORT"),
+        (
+            "chaos --state job.toml",
+            2,
+            "--state job.toml: cannot keep runs there",
+        ),
+        (
+            "chaos --save-plan nowhere/plan.toml",
+            2,
+            "cannot write nowhere/plan.toml: name a file in a directory that exists",
+        ),
         ("shard", 2, "--join"),
         ("shard --join foo", 2, "HOST:PORT"),
         ("chaos --plan none.toml", 2, "there is no such file"),

@@ -11,7 +11,7 @@ use resilin_core::handshake::{Hello, HelloReply, MIN_WINDOW, Role};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use socket2::SockRef;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 
 use super::error::{DialError, LinkError};
@@ -21,6 +21,9 @@ use super::{Link, LinkOptions};
 
 /// Longest handshake message in bytes: a stranger cannot make us hold more.
 const MAX_HANDSHAKE_BYTES: u32 = 16 << 10;
+
+/// Time for a server of HTTP to show itself.
+const PROBE: Duration = Duration::from_secs(2);
 
 /// Bytes that a Unix socket takes before its writer waits for the reader (the system doubles it, for
 /// its own records): so few that what is passed on stays in the cache, enough for both to work.
@@ -117,6 +120,21 @@ pub async fn dial(
             seconds: deadline.as_secs_f64(),
         }),
     }
+}
+
+/// Whether what listens there is a server of HTTP, which most of them say only when they are asked.
+pub(crate) async fn speaks_http(address: &Address) -> bool {
+    let Address::Tcp(host) = address else {
+        return false;
+    };
+    let ask = async {
+        let mut stream = TcpStream::connect(host).await?;
+        stream.write_all(b"HEAD / HTTP/1.0\r\n\r\n").await?;
+        let mut begin = [0; 4];
+        stream.read_exact(&mut begin).await?;
+        io::Result::Ok(begin == *b"HTTP")
+    };
+    matches!(tokio::time::timeout(PROBE, ask).await, Ok(Ok(true)))
 }
 
 async fn connect(address: &Address, role: Role) -> io::Result<Socket> {

@@ -48,6 +48,7 @@ use socket::{Ends, Socket};
 pub use assembly::{Before, Filter, Wanted};
 pub use backoff::Backoff;
 pub use coming::{Coming, OutValues};
+pub(crate) use connect::speaks_http;
 pub use connect::{Address, dial};
 pub use error::{BindError, DialError, LinkError, SendError};
 pub use inbox::{ControlMessage, Inbox, Received};

@@ -12,6 +12,7 @@ use resilin_core::job::Job;
 
 use crate::commands::duration::span;
 use crate::input;
+use crate::results::check_file;
 
 /// Which faults, and when.
 #[derive(Clone, Debug, clap::Args)]
@@ -80,6 +81,11 @@ impl ScheduleArgs {
                 self.duration, self.every
             ))),
         }
+    }
+
+    /// Refuses a file for the plan that cannot be written.
+    pub(super) fn check(&self) -> Result<(), Exit> {
+        self.save_plan.as_deref().map_or(Ok(()), check_file)
     }
 
     /// Writes the plan, if that is wanted.

@@ -33,7 +33,13 @@ impl Job {
         if shards == 0 {
             return Err("0 shards hold nothing; ask for at least 1".into());
         }
-        let shards = self.rules.slices.with_slices(shards).slices();
+        let most = self.rules.slices.with_slices(shards).slices();
+        if shards > most {
+            return Err(format!(
+                "{shards} shards are more than the {most} blocks that the parameters are cut into \
+                 ([run] block); ask for at most {most}"
+            ));
+        }
         if shards == self.branch.shards && !self.is_resharding() {
             return Err(format!("there are {shards} shards already"));
         }
@@ -56,7 +62,6 @@ impl Job {
         if let Err(cause) = self.may_reshard(shards, at) {
             return effects.push(Effect::Tell(Fact::NotResharded { cause }));
         }
-        let shards = self.rules.slices.with_slices(shards).slices();
         let at = at.unwrap_or_default();
         self.hosting.reshard = Some(Reshard::Wanted { shards, at });
         self.reshard_again(effects);

@@ -120,6 +120,14 @@ fn what_cannot_be_is_refused_in_one_line() {
         "0 shards hold nothing; ask for at least 1"
     );
     assert_eq!(refused(2, None), "there are 2 shards already");
+    let most = run.bench.job.rules.slices.with_slices(u16::MAX).slices();
+    assert_eq!(
+        refused(256, None),
+        format!(
+            "256 shards are more than the {most} blocks that the parameters are cut into ([run] \
+             block); ask for at most {most}"
+        )
+    );
     assert_eq!(
         refused(3, Some(1)),
         "the run is at step 1: name a later step than 1, or leave --at out"
