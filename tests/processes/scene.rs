@@ -130,6 +130,27 @@ impl Scene {
         (self.read("reference.chain"), self.report("reference.json"))
     }
 
+    /// Trains with so many workers, which the job waits for, kills the last one at a step, and gives
+    /// the chain and the report.
+    pub(crate) fn train_under_a_kill(&self, workers: usize, step: u64) -> (String, Report) {
+        let train = self.start(&[
+            "train",
+            "job.toml",
+            "--workers",
+            &workers.to_string(),
+            "--hash-chain",
+            "train.chain",
+            "--report",
+            "train.json",
+        ]);
+        self.until_step(step);
+        signal(self.until_workers(workers)[workers - 1], Signal::KILL);
+        self.until("the loss is noticed", |status| status.job.lost == 1);
+        assert_success(&train.output());
+        self.assert_empty();
+        (self.read("train.chain"), self.report("train.json"))
+    }
+
     pub(crate) fn report(&self, name: &str) -> Report {
         serde_json::from_str(&self.read(name)).expect("a report")
     }

@@ -7,8 +7,7 @@
 )]
 mod scene;
 
-use rustix::process::Signal;
-use scene::{Scene, assert_success, signal};
+use scene::Scene;
 
 /// The example's job.
 const JOB: &str = include_str!("../spirals.toml");
@@ -20,25 +19,9 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_own-model");
 fn chain_under_a_kill(workers: usize) -> String {
     // It waits for its workers, so that the one that is killed was one of them.
     let scene = Scene::new(&format!("{JOB}\n[cluster]\nmin_workers = {workers}\n"));
-    let train = scene.start(&[
-        "train",
-        "job.toml",
-        "--workers",
-        &workers.to_string(),
-        "--hash-chain",
-        "train.chain",
-        "--report",
-        "train.json",
-    ]);
-    scene.until_step(50);
-    let processes = scene.until_workers(workers);
-    signal(processes[workers - 1], Signal::KILL);
-    scene.until("the loss is noticed", |status| status.job.lost == 1);
-    assert_success(&train.output());
-    scene.assert_empty();
-    let report = scene.report("train.json");
+    let (chain, report) = scene.train_under_a_kill(workers, 50);
     assert!(report.test_accuracy >= Some(0.95), "{report:?}");
-    scene.read("train.chain")
+    chain
 }
 
 #[test]

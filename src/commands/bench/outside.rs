@@ -1,11 +1,21 @@
 //! A program of others that is measured beside this one: it waits on its standard input, so that it
 //! takes no processor while the other side of a pair is measured.
 
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::io::{self, BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::thread;
+use std::time::Duration;
 
 use resilin_actors::Exit;
 use serde::Serialize;
+
+/// Longest wait for a line of the other program: its start loads libraries, and a case makes some
+/// steps; a program that hangs is not waited for.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// Longest wait for its end once its input has ended; then it is killed.
+const END: Duration = Duration::from_secs(5);
 
 /// What some steps took, in seconds.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -24,12 +34,18 @@ pub(super) struct Outside {
     pub(super) about: String,
     child: Child,
     input: Option<ChildStdin>,
-    output: BufReader<ChildStdout>,
+    /// Its lines, until its output ends.
+    output: Receiver<io::Result<String>>,
+    patience: Duration,
 }
 
 impl Outside {
     /// Starts a command of the shell.
     pub(super) fn start(command: &str) -> Result<Self, Exit> {
+        Self::within(command, PATIENCE)
+    }
+
+    fn within(command: &str, patience: Duration) -> Result<Self, Exit> {
         let child = Command::new("sh")
             .args(["-c", command])
             .stdin(Stdio::piped())
@@ -37,12 +53,21 @@ impl Outside {
             .spawn();
         let mut child =
             child.map_err(|error| Exit::Fault(format!("cannot start `{command}`: {error}")))?;
-        let output = child.stdout.take().expect("it has a pipe");
+        let lines = BufReader::new(child.stdout.take().expect("it has a pipe")).lines();
+        let (said, output) = sync_channel(1);
+        thread::spawn(move || {
+            for line in lines {
+                if said.send(line).is_err() {
+                    return;
+                }
+            }
+        });
         let mut outside = Self {
             command: command.to_owned(),
             about: String::new(),
             input: child.stdin.take(),
-            output: BufReader::new(output),
+            output,
+            patience,
             child,
         };
         outside.about = outside.line()?;
@@ -66,18 +91,16 @@ impl Outside {
     }
 
     fn line(&mut self) -> Result<String, Exit> {
-        let mut line = String::new();
-        match self.output.read_line(&mut line) {
-            Ok(length) if length > 0 => Ok(line.trim_end().to_owned()),
-            Ok(_) => Err(Exit::Fault(format!(
-                "`{}` ended; see what it printed above",
-                self.command
-            ))),
-            Err(error) => Err(Exit::Fault(format!(
-                "cannot read what `{}` prints: {error}",
-                self.command
-            ))),
-        }
+        let what = match self.output.recv_timeout(self.patience) {
+            Ok(Ok(line)) => return Ok(line.trim_end().to_owned()),
+            Ok(Err(error)) => format!("prints what cannot be read: {error}"),
+            Err(RecvTimeoutError::Disconnected) => "ended; see what it printed above".into(),
+            Err(RecvTimeoutError::Timeout) => format!(
+                "has printed nothing for {} s; mend it",
+                self.patience.as_secs_f64()
+            ),
+        };
+        Err(Exit::Fault(format!("`{}` {what}", self.command)))
     }
 }
 
@@ -85,6 +108,11 @@ impl Drop for Outside {
     fn drop(&mut self) {
         // The end of its input is the end of its work.
         drop(self.input.take());
+        while let Ok(line) = self.output.recv_timeout(END) {
+            drop(line);
+        }
+        // One that has ended is not there to be killed.
+        let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
@@ -113,5 +141,15 @@ mod tests {
         assert!(gone.contains("ended"), "{gone}");
         let silent = told("true");
         assert!(silent.contains("ended"), "{silent}");
+    }
+
+    #[test]
+    fn what_hangs_is_not_waited_for() {
+        let outside = Outside::within("exec cat", Duration::from_millis(1));
+        let hangs = outside.map(drop).expect_err("it says nothing");
+        assert_eq!(
+            hangs.to_string(),
+            "`exec cat` has printed nothing for 0.001 s; mend it"
+        );
     }
 }
