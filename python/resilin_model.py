@@ -48,6 +48,11 @@ class Model:
         """Returns the summed loss and how many rows are right, or None without classes."""
         raise NotImplementedError
 
+    def predict(self, batch):
+        """Returns what the model gives for rows without targets: flat, row by row, each as many
+        values; for classes, the largest is the predicted one. May be missing."""
+        raise NotImplementedError
+
 
 class Data:
     """The data set: `rows` to train on, `width` values each, and targets of a `kind`: "classes" or
@@ -60,7 +65,8 @@ class Data:
 
 class Batch:
     """Some rows: `x` and `y` are flat views, row by row, valid during the call; with `numbers`
-    instead where the rows are this side's own. `draw` seeds everything random; None in a score."""
+    instead where the rows are this side's own. `draw` seeds everything random; None in a score.
+    Rows that are only predicted have no `y`."""
 
     def __init__(self, data, view, ask):
         rows = ask["rows"]
@@ -70,7 +76,8 @@ class Batch:
         self.draw = ask.get("draw")
         letter = "f" if data.kind == "values" else "I"
         self.x = view(rows["features"], self.rows * self.width, "f")
-        self.y = view(rows["targets"], self.rows * self.outputs, letter)
+        known = "targets" in rows
+        self.y = view(rows["targets"], self.rows * self.outputs, letter) if known else None
         self.numbers = list(self.y) if data.kind == "numbers" else None
 
 
@@ -86,7 +93,7 @@ def serve(model, fingerprint=""):
     """Answers until standard input ends, which is when Resilin's process does. `fingerprint` is any
     text that must be the same for all processes, such as a version of the data."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    # What the model prints belongs to the log.
+    # What the model prints belongs to the log, also where no Python prints it.
     os.dup2(2, 1)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     server = _Server(model, fingerprint)
@@ -162,7 +169,20 @@ class _Server:
             correct = None if correct is None else int(correct)
             loss = _finite(loss)
             return {"answer": "score", "rows": batch.rows, "correct": correct, "loss_sum": loss}
+        if what == "predict":
+            return self.predict(batch, ask)
         raise ValueError(f"nothing is known of {what!r}")
+
+    def predict(self, batch, ask):
+        values = array.array("f", self.model.predict(batch))
+        width, rest = divmod(len(values), batch.rows)
+        if rest:
+            raise ValueError(f"{len(values)} predicted values for {batch.rows} rows")
+        if len(values) > ask["room"]:
+            # The other side asks again, with room for so many.
+            return {"answer": "prediction", "width": width, "values": 0}
+        fill(self.view(ask["outputs"], len(values), "f"), values)
+        return {"answer": "prediction", "width": width, "values": len(values)}
 
     def describe(self, ask):
         if ask["protocol"] == PROTOCOL:
@@ -183,6 +203,7 @@ class _Server:
             "protocol": PROTOCOL,
             "tensors": described,
             "fingerprint": self.fingerprint,
+            "predicts": _predicts(self.model),
         }
 
     def view(self, at, count, letter):
@@ -194,6 +215,12 @@ class _Server:
             views.append(self.view(at, math.prod(shape), "f"))
             at += 4 * math.prod(shape)
         return views
+
+
+def _predicts(model):
+    """Whether a model has a `predict` of its own."""
+    predict = getattr(model, "predict", None)
+    return callable(predict) and getattr(predict, "__func__", None) is not Model.predict
 
 
 def _finite(loss):
@@ -218,7 +245,9 @@ def _arguments(function):
 # PyTorch
 
 
-def pytorch(module, loss, train=None, test=None, correct=None, moving=(), device="cpu", fingerprint=""):
+def pytorch(
+    module, loss, train=None, test=None, correct=None, moving=(), device="cpu", fingerprint="", predict=None
+):
     """Serves a PyTorch module.
 
     `module`: a function or class that makes the module; called after torch.manual_seed.
@@ -226,8 +255,9 @@ def pytorch(module, loss, train=None, test=None, correct=None, moving=(), device
     `train`, `test`: Datasets, for `[data] name = "numbers"`; without, rows come from the job.
     `correct(output, targets)`: how many rows are right; without, by the largest output.
     `moving`: names of buffers that training changes, beside those of batch normalisation.
+    `predict(module, x)`: a tensor with the values of each row of `x`; without, the module's output.
     """
-    serve(_PyTorch(module, loss, (train, test), correct, moving, device), fingerprint)
+    serve(_PyTorch(module, loss, (train, test), correct, moving, device, predict), fingerprint)
 
 
 def restore(module, checkpoint):
@@ -241,7 +271,7 @@ def restore(module, checkpoint):
 
 
 class _PyTorch(Model):
-    def __init__(self, module, loss, sets, correct, moving, device):
+    def __init__(self, module, loss, sets, correct, moving, device, predict):
         import torch
 
         if isinstance(module, torch.nn.Module):
@@ -252,6 +282,7 @@ class _PyTorch(Model):
         torch.use_deterministic_algorithms(True, warn_only=True)
         self.torch, self.make, self.loss, self.sets = torch, module, loss, sets
         self.count, self.names, self.device = correct, set(moving), device
+        self.output = predict or (lambda module, x: module(x))
         self.checked = False
 
     def start(self, seed, data):
@@ -321,6 +352,16 @@ class _PyTorch(Model):
             loss = self.loss(output, y).sum().item()
             return loss, self.right(output, y)
 
+    def predict(self, batch):
+        x, _ = self.read(batch)
+        self.module.eval()
+        with self.torch.no_grad():
+            output = self.output(self.module, x)
+        if not isinstance(output, self.torch.Tensor):
+            name = type(output).__name__
+            raise TypeError(f"the module gives a {name}: give pytorch a predict= that makes a tensor")
+        return output.to(self.torch.float32).flatten().tolist()
+
     def right(self, output, y):
         if self.count is not None:
             return int(self.count(output, y))
@@ -344,7 +385,9 @@ class _PyTorch(Model):
         if batch.numbers is None:
             # Copies: alignment, on which bits could depend, is then PyTorch's own.
             x = self.flat(batch.x).view(batch.rows, batch.width).clone()
-            if batch.kind == "values":
+            if batch.y is None:
+                y = None
+            elif batch.kind == "values":
                 y = self.flat(batch.y).view(batch.rows, batch.outputs).clone()
             else:
                 y = torch.frombuffer(batch.y, dtype=torch.int32).to(torch.int64)
@@ -368,14 +411,17 @@ def _row(sets, data, number):
 
 class _Functions(Model):
     """`initial(random)` gives a dict of arrays; `loss(parameters, x, y)` the sum, or one for each row,
-    with `random` as a fourth argument if it takes one; `predict(parameters, x)` is for accuracy."""
+    with `random` as a fourth argument if it takes one; `predict(parameters, x)` the values of each
+    row, for accuracy and for predictions."""
 
     dtype = "float32"
 
     def __init__(self, initial, loss, predict, train, test):
         import numpy
 
-        self.np, self.make, self.predict, self.sets = numpy, initial, predict, (train, test)
+        self.np, self.make, self.output, self.sets = numpy, initial, predict, (train, test)
+        if predict is None:
+            self.predict = None
         self.draws, self.checked = _arguments(loss) > 3, False
         self.loss = loss if self.draws else lambda parameters, x, y, random: loss(parameters, x, y)
         self.differentiate()
@@ -416,10 +462,14 @@ class _Functions(Model):
     def score(self, batch):
         x, y = self.read(batch)
         loss = self.total(self.parameters, x, y, None)
-        if self.predict is None or batch.kind == "values":
+        if self.output is None or batch.kind == "values":
             return loss, None
-        predicted = self.np.asarray(self.predict(self.parameters, x)).argmax(1)
+        predicted = self.np.asarray(self.output(self.parameters, x)).argmax(1)
         return loss, (predicted == y).sum()
+
+    def predict(self, batch):
+        x, _ = self.read(batch)
+        return self.np.asarray(self.output(self.parameters, x), self.np.float32).ravel()
 
     def flat(self, view):
         return self.np.frombuffer(view, self.np.float32)
@@ -437,6 +487,8 @@ class _Functions(Model):
                 return train[0][numbers], train[1][numbers]
             return test[0][numbers - self.data.rows], test[1][numbers - self.data.rows]
         x = self.flat(batch.x).reshape(batch.rows, batch.width).astype(self.dtype)
+        if batch.y is None:
+            return x, None
         if batch.kind == "values":
             return x, self.flat(batch.y).reshape(batch.rows, batch.outputs).astype(self.dtype)
         return x, np.frombuffer(batch.y, np.uint32).astype(np.int32)

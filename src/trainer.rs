@@ -126,7 +126,8 @@ type Observer<'a> = Box<dyn FnMut(&Moment) -> ControlFlow<()> + 'a>;
 /// ```
 pub struct Trainer<'a> {
     document: Document,
-    model: Arc<dyn Model>,
+    /// None for the one that `[model] command` names.
+    model: Option<Arc<dyn Model>>,
     data: Split,
     workers: u32,
     state: Option<PathBuf>,
@@ -136,17 +137,26 @@ pub struct Trainer<'a> {
 impl<'a> Trainer<'a> {
     /// A run with the defaults of the job file.
     pub fn new(model: impl Model + 'static, data: Split) -> Self {
-        let mut document = Document::empty();
-        document.set("model", "name", OWN);
-        document.set("data", "name", OWN);
-        Self {
-            document,
-            model: Arc::new(model),
+        Self::of(Some(Arc::new(model)), data).set("model", "name", OWN)
+    }
+
+    /// The same with a model in another language: `Trainer::of_command("python3 model.py", data)`,
+    /// as `[model] command` of a job file. It predicts where the command does.
+    #[must_use]
+    pub fn of_command(command: &str, data: Split) -> Self {
+        Self::of(None, data).set("model", "command", command)
+    }
+
+    fn of(model: Option<Arc<dyn Model>>, data: Split) -> Self {
+        let trainer = Self {
+            document: Document::empty(),
+            model,
             data,
             workers: 1,
             state: None,
             observer: Box::new(|_| ControlFlow::Continue(())),
-        }
+        };
+        trainer.set("data", "name", OWN)
     }
 
     /// How many workers share the work, at least one: threads, or processes. The weights do not
@@ -242,10 +252,13 @@ impl<'a> Trainer<'a> {
 }
 
 /// The names of every `resilin`, and the own ones.
-fn registry(model: Arc<dyn Model>, data: Split) -> Registry {
-    resilin_data::sources(Registry::default())
-        .model(OWN, move |_, _| Ok(Box::new(Arc::clone(&model))))
-        .data(OWN, move |_, _| Ok(data.clone()))
+fn registry(model: Option<Arc<dyn Model>>, data: Split) -> Registry {
+    let names = resilin_foreign::models(resilin_data::sources(Registry::default()));
+    let names = names.data(OWN, move |_, _| Ok(data.clone()));
+    match model {
+        Some(model) => names.model(OWN, move |_, _| Ok(Box::new(Arc::clone(&model)))),
+        None => names,
+    }
 }
 
 /// The epoch that had ended with a version, from 1.

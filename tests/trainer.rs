@@ -1,14 +1,18 @@
 //! Training from Rust code, in this process: the weights are the serial reference's, whoever shares
 //! the work.
 
+#[path = "../foreign/tests/python/mod.rs"]
+mod python;
+
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use resilin::dataset::TargetKind;
+use python::has_python;
+use resilin::dataset::{Batch, TargetKind};
 use resilin::math::Activation;
 use resilin::models::{Linear, LinearConfig, Mlp, MlpConfig, Rows};
 use resilin::random::{Key, Purpose};
-use resilin::{Moment, Split, Table, TrainError, Trainer};
+use resilin::{Dataset, Moment, Split, Table, TrainError, Trainer};
 
 const WIDTH: usize = 5;
 
@@ -157,6 +161,42 @@ fn values_are_predicted_as_they_are() {
     let found = trained.predict(&[2.0]).expect("one row");
     let value = found.rows().next().expect("one row")[0];
     assert!((value - 6.5).abs() < 1e-3, "{value}");
+}
+
+/// A model in another language trains and predicts where it is called.
+#[test]
+fn a_command_predicts_what_it_is_scored_by() {
+    if !has_python() {
+        return;
+    }
+    let test = table(2, 90);
+    let data = Split {
+        train: table(1, 250),
+        test: Some(test.clone()),
+    };
+    let model = concat!(env!("CARGO_MANIFEST_DIR"), "/foreign/tests/model.py");
+    let trained = Trainer::of_command(&format!("python3 {model}"), data)
+        .workers(2)
+        .epochs(2)
+        .batch(25)
+        .optimizer("adam", 0.05)
+        .fit()
+        .expect("it trains");
+    let mut batch = Batch::default();
+    let ids: Vec<u32> = (0..90).collect();
+    test.read(&ids, &mut batch).expect("there are that many");
+    let predicted = trained.predict(&batch.features).expect("whole rows");
+    let predicted = predicted.classes();
+    let right = predicted
+        .iter()
+        .zip(batch.classes())
+        .filter(|(a, b)| a == b);
+    let score = trained
+        .evaluate()
+        .expect("rows")
+        .expect("there are test rows");
+    assert_eq!(score.correct, Some(right.count() as u64));
+    assert!(score.correct > Some(45), "{score:?}");
 }
 
 #[test]

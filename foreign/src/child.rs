@@ -99,7 +99,9 @@ impl Child {
         let garbage = |line: &[u8]| Fault::Garbage(String::from_utf8_lossy(line).into_owned());
         let patience = match ask {
             Ask::Describe { .. } => START * self.deadline,
-            Ask::Initialise(_) | Ask::Gradient { .. } | Ask::Score { .. } => self.deadline,
+            Ask::Initialise(_) | Ask::Gradient { .. } | Ask::Score { .. } | Ask::Predict { .. } => {
+                self.deadline
+            }
         };
         match self.answers.next(patience) {
             Waited::Line(line) => match serde_json::from_slice(&line) {
@@ -124,7 +126,9 @@ impl Child {
                 how,
                 when: match ask {
                     Ask::Describe { .. } | Ask::Initialise(_) => "at its start",
-                    Ask::Gradient { .. } | Ask::Score { .. } => "in the middle",
+                    Ask::Gradient { .. } | Ask::Score { .. } | Ask::Predict { .. } => {
+                        "in the middle"
+                    }
                 },
                 said: self.errors.last_words(),
             },

@@ -84,6 +84,7 @@ mod tests {
         let description = Description {
             tensors: tensors.iter().map(tensor).collect(),
             fingerprint: String::new(),
+            predicts: false,
         };
         let entries = entries(&description).map_err(|fault| fault.to_string())?;
         parameters(&entries).map_err(|fault| fault.to_string())

@@ -9,6 +9,9 @@ use crate::fault::Fault;
 use crate::memory::{Plan, aligned};
 use crate::message::{Answer, Ask, Rows, Space};
 
+/// The most values that are predicted for one row.
+const MOST_OUTPUTS: usize = 1 << 20;
+
 /// A child whose tensors are known, with the memory for them.
 pub(crate) struct Desk {
     child: Child,
@@ -35,6 +38,7 @@ impl Desk {
             Answer::Description { .. }
             | Answer::Gradient { .. }
             | Answer::Score { .. }
+            | Answer::Prediction { .. }
             | Answer::Failed { .. } => return Err(Fault::Unexpected),
         }
         let read = self.child.memory.read(Plan::WEIGHTS, weights);
@@ -83,6 +87,7 @@ impl Desk {
             Answer::Description { .. }
             | Answer::Initial { .. }
             | Answer::Score { .. }
+            | Answer::Prediction { .. }
             | Answer::Failed { .. } => return Err(Fault::Unexpected),
         };
         check_rows(samples, microbatch.batch)?;
@@ -115,6 +120,7 @@ impl Desk {
             Answer::Description { .. }
             | Answer::Initial { .. }
             | Answer::Gradient { .. }
+            | Answer::Prediction { .. }
             | Answer::Failed { .. } => return Err(Fault::Unexpected),
         };
         check_rows(rows, batch)?;
@@ -129,6 +135,72 @@ impl Desk {
             loss_sum: loss_sum.unwrap_or(f64::NAN),
             ..Score::default()
         })
+    }
+
+    /// Appends what the model gives for rows without targets at the weights that were shown last;
+    /// returns the values a row, which are `guess` in most models.
+    pub(crate) fn predict(
+        &mut self,
+        count: usize,
+        features: &[f32],
+        guess: usize,
+        outputs: &mut Vec<f32>,
+    ) -> Result<usize, Fault> {
+        let place = self.plan.rows();
+        let end = aligned(place + 4 * features.len() as u64);
+        let memory = &mut self.child.memory;
+        let written = memory
+            .reserve(end)
+            .and_then(|()| memory.write(place, features));
+        written.map_err(Fault::Memory)?;
+        let rows = Rows {
+            count,
+            features: place,
+            targets: None,
+        };
+        let guess = guess.min(MOST_OUTPUTS);
+        let mut predicted = self.predicted(rows, end, count * guess)?;
+        if predicted.0 > guess {
+            // Only the model knows how many values it gives: once it has said so, they have room.
+            predicted = self.predicted(rows, end, count * predicted.0)?;
+        }
+        let (width, values) = predicted;
+        if values != count * width {
+            return Err(Fault::Wrong(format!(
+                "predicted {values} values for {count} rows of {width} values each; write all"
+            )));
+        }
+        let begin = outputs.len();
+        outputs.resize(begin + values, 0.0);
+        let read = self.child.memory.read(end, &mut outputs[begin..]);
+        read.map_err(Fault::Memory)?;
+        Ok(width)
+    }
+
+    /// Values a row, and how many were written.
+    fn predicted(&mut self, rows: Rows, at: u64, room: usize) -> Result<(usize, usize), Fault> {
+        let reserved = self.child.memory.reserve(at + 4 * room as u64);
+        reserved.map_err(Fault::Memory)?;
+        let ask = Ask::Predict {
+            space: self.space(),
+            rows,
+            outputs: at,
+            room,
+        };
+        let (width, values) = match self.child.ask(&ask)? {
+            Answer::Prediction { width, values } => (width, values),
+            Answer::Description { .. }
+            | Answer::Initial { .. }
+            | Answer::Gradient { .. }
+            | Answer::Score { .. }
+            | Answer::Failed { .. } => return Err(Fault::Unexpected),
+        };
+        if (1..=MOST_OUTPUTS).contains(&width) {
+            return Ok((width, values));
+        }
+        Err(Fault::Wrong(format!(
+            "predicts {width} values a row; give 1 to {MOST_OUTPUTS}"
+        )))
     }
 
     /// Writes rows into the memory.
@@ -151,7 +223,7 @@ impl Desk {
         Ok(Rows {
             count: batch.rows,
             features,
-            targets,
+            targets: Some(targets),
         })
     }
 

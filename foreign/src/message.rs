@@ -36,6 +36,17 @@ pub(crate) enum Ask {
         space: Space,
         rows: Rows,
     },
+    /// What the model gives for these rows, which have no targets. Asked only of who says that it
+    /// predicts.
+    Predict {
+        #[serde(flatten)]
+        space: Space,
+        rows: Rows,
+        /// Where the values go.
+        outputs: u64,
+        /// How many have room there.
+        room: usize,
+    },
 }
 
 /// The whole data set.
@@ -81,8 +92,9 @@ pub(crate) struct Rows {
     pub(crate) count: usize,
     /// f32, row by row.
     pub(crate) features: u64,
-    /// By kind, row by row.
-    pub(crate) targets: u64,
+    /// By kind, row by row; not for a prediction.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) targets: Option<u64>,
 }
 
 /// An answer.
@@ -96,6 +108,9 @@ pub(crate) enum Answer {
         /// What must be the same for all processes beside the tensors.
         #[serde(default)]
         fingerprint: String,
+        /// Whether it answers `predict`.
+        #[serde(default)]
+        predicts: bool,
     },
     /// To `initialise`.
     Initial {
@@ -119,6 +134,13 @@ pub(crate) enum Answer {
         /// Rows predicted right; none where there are no classes.
         correct: Option<u64>,
         loss_sum: Option<f64>,
+    },
+    /// To `predict`.
+    Prediction {
+        /// Values a row. Where there is no room for those of all rows, nothing is written.
+        width: usize,
+        /// Values written.
+        values: usize,
     },
     /// To any request.
     Failed { why: String },

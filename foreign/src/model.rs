@@ -8,6 +8,7 @@ use resilin_core::random::Purpose;
 use resilin_learn::dataset::{Batch, Manifest, TargetKind};
 use resilin_learn::kernel::Digest;
 use resilin_learn::model::{Microbatch, Model, ModelError, Repeats, Score, Sink, Workspace};
+use resilin_learn::models::Rows;
 
 use crate::command::CommandLine;
 use crate::description::{entries, parameters};
@@ -19,6 +20,9 @@ use crate::pool::{Description, Pool};
 /// How often a command is started that is killed before it has said what it is: by itself that says
 /// nothing of the command, and a process that cannot describe its model is refused.
 const STARTS: u32 = 3;
+
+/// Rows that are predicted at once: what passes through the memory has a bound.
+const PREDICTED: usize = 1024;
 
 /// A model that an outside command evaluates.
 pub(crate) struct CommandModel {
@@ -189,16 +193,50 @@ impl Model for CommandModel {
 
     fn predict(
         &self,
-        _: &[f32],
-        _: &Batch,
-        _: &mut Workspace,
-        _: &mut Vec<f32>,
+        weights: &[f32],
+        batch: &Batch,
+        workspace: &mut Workspace,
+        outputs: &mut Vec<f32>,
     ) -> Result<usize, ModelError> {
-        Err(ModelError(format!(
-            "the model command {} is not asked for predictions; make them in its own language, \
-             with the weights that resilin_model.weights reads from a checkpoint",
-            self.pool.command()
-        )))
+        let Data {
+            width,
+            kind,
+            outputs: guess,
+            ..
+        } = self.pool.data();
+        let refused = match kind {
+            Kind::Numbers => {
+                Some("has its rows itself, by number; make predictions in its own language")
+            }
+            Kind::Classes | Kind::Values if self.prepared().description.predicts => None,
+            Kind::Classes | Kind::Values => Some(
+                "gives no predictions; give it a `predict`, with the resilin_model.py of this \
+                 version",
+            ),
+        };
+        if let Some(why) = refused {
+            return Err(self.pool.error(Fault::Wrong(why.into())));
+        }
+        Rows::of_classes(width as usize, guess).check_features(batch)?;
+        seat(workspace).with(|desk| {
+            desk.weights(weights)?;
+            let mut width = None;
+            for features in batch.features.chunks(PREDICTED * batch.width) {
+                let rows = features.len() / batch.width;
+                let guess = width.unwrap_or(guess as usize);
+                let found = desk.predict(rows, features, guess, outputs)?;
+                match width.replace(found) {
+                    Some(before) if before != found => {
+                        return Err(Fault::Wrong(format!(
+                            "predicts {before} values a row, and for other rows {found}; give \
+                             each row as many"
+                        )));
+                    }
+                    Some(_) | None => {}
+                }
+            }
+            Ok(width.expect("there are rows"))
+        })
     }
 }
 

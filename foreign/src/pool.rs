@@ -18,6 +18,8 @@ pub(crate) struct Description {
     pub(crate) tensors: Vec<Tensor>,
     /// The command's own word for what must not differ.
     pub(crate) fingerprint: String,
+    /// Whether it can be asked for predictions.
+    pub(crate) predicts: bool,
 }
 
 /// How children are started, and those that nobody uses now.
@@ -44,6 +46,11 @@ impl Pool {
         &self.command
     }
 
+    /// The data set, as children are told of it.
+    pub(crate) fn data(&self) -> Data {
+        self.data
+    }
+
     /// An error of a child, as the model's.
     pub(crate) fn error(&self, fault: Fault) -> ModelError {
         fault.of(&self.command)
@@ -63,10 +70,12 @@ impl Pool {
                 protocol: PROTOCOL,
                 tensors,
                 fingerprint,
+                predicts,
             } => {
                 let description = Description {
                     tensors,
                     fingerprint,
+                    predicts,
                 };
                 Ok((child, description))
             }
@@ -74,6 +83,7 @@ impl Pool {
             Answer::Initial { .. }
             | Answer::Gradient { .. }
             | Answer::Score { .. }
+            | Answer::Prediction { .. }
             | Answer::Failed { .. } => Err(Fault::Unexpected),
         }
     }

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use resilin_core::job::Document;
 use resilin_core::{PartitionId, Step};
 use resilin_foreign::models;
-use resilin_learn::dataset::Batch;
+use resilin_learn::dataset::{Batch, Targets};
+use resilin_learn::kernel::{Evaluator, Which};
+use resilin_learn::math::largest;
 use resilin_learn::model::{Microbatch, Model, Outcome, Sink};
 use resilin_learn::reference;
 use resilin_learn::registry::Registry;
@@ -122,6 +124,90 @@ fn a_run_repeats_itself_and_scores_every_test_row() {
     let other = task(&format!("{RUN}seed = 2\n"), &command(""), "").expect("a job");
     assert_ne!(other.data_digest(), well().data_digest());
     assert_eq!(well().data_digest(), well().data_digest());
+}
+
+/// More rows than are asked for at once, of a model that gives as many values as there are classes,
+/// and of one that gives twice as many.
+#[test]
+fn it_predicts_what_it_is_scored_by() {
+    if !has_python() {
+        return;
+    }
+    let split = well().split.test.clone().expect("there are test rows");
+    let mut batch = Batch::default();
+    split
+        .read(&(0..359).collect::<Vec<_>>(), &mut batch)
+        .expect("there are that many");
+    let (one, classes) = (batch.features.clone(), batch.classes().to_vec());
+    (1..4).for_each(|_| batch.features.extend_from_slice(&one));
+    batch.rows *= 4;
+    batch.targets = Targets::default();
+    let predicted = |how: &str| {
+        let task = task(RUN, &command(how), "").expect("it starts");
+        let weights = task.initial_weights();
+        let (mut workspace, mut outputs) = (task.model.workspace(), vec![7.0]);
+        let model = &task.model;
+        let width = model.predict(&weights, &batch, &mut workspace, &mut outputs);
+        let width = width.expect("it predicts");
+        assert_eq!(outputs.remove(0), 7.0, "outputs are appended");
+        let score = Evaluator::new(task).score_all(&weights, Which::Test);
+        let correct = score.expect("rows").expect("there are test rows").correct;
+        (width, outputs, correct)
+    };
+    let (width, outputs, correct) = predicted("");
+    assert_eq!((width, outputs.len()), (10, 4 * 359 * 10));
+    let rows = outputs.chunks_exact(10);
+    let right = rows
+        .zip(&classes)
+        .filter(|(row, class)| largest(row) as u32 == **class);
+    assert_eq!(Some(right.count() as u64), correct);
+    let (width, wide, _) = predicted("wide");
+    assert_eq!(width, 20);
+    for (row, twice) in outputs.chunks_exact(10).zip(wide.chunks_exact(20)) {
+        assert_eq!((row, [0.5; 10].as_slice()), twice.split_at(10));
+    }
+}
+
+#[test]
+fn what_does_not_predict_is_named() {
+    if !has_python() {
+        return;
+    }
+    let refused = |how: &str, more: &str, rows: Batch| {
+        let command = command(how);
+        let task = task(RUN, &command, more).expect("it starts");
+        let (mut workspace, weights) = (task.model.workspace(), task.initial_weights());
+        let done = task
+            .model
+            .predict(&weights, &rows, &mut workspace, &mut Vec::new());
+        let error = done.expect_err("no such prediction").to_string();
+        let name = format!("the model command `{command}` ");
+        error.strip_prefix(&name).unwrap_or(&error).to_owned()
+    };
+    let rows = |width: usize| Batch {
+        rows: 3,
+        width,
+        features: vec![0.25; 3 * width],
+        targets: Targets::default(),
+    };
+    assert_eq!(
+        refused("mute", "", rows(64)),
+        "gives no predictions; give it a `predict`, with the resilin_model.py of this version"
+    );
+    assert_eq!(
+        refused("ragged", "", rows(64)),
+        "failed: ValueError: 29 predicted values for 3 rows; its lines in the log say where"
+    );
+    assert_eq!(
+        refused("oddly", "", rows(64)),
+        "predicts 0 values a row; give 1 to 1048576"
+    );
+    assert!(refused("", "", rows(63)).starts_with("3 rows of 63 values"));
+    let numbers = "[data]\nname = \"numbers\"\nrows = 60\n";
+    assert_eq!(
+        refused("shaped", numbers, rows(64)),
+        "has its rows itself, by number; make predictions in its own language"
+    );
 }
 
 /// What fails before the first step is an error of the job that names its section.

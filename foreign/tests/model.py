@@ -33,6 +33,9 @@ class Softmax(resilin_model.Model):
         if HOW == "unstarted":
             raise SystemExit("no such library")
         self.seed, self.width, self.classes = seed, data.width, data.outputs
+        if HOW == "shaped":
+            # Its rows are its own.
+            self.width = 2
         if HOW == "twins":
             return [("weight", (2,)), ("weight", (2,))]
         return [("weight", (self.width, self.classes)), ("bias", (self.classes,))]
@@ -81,7 +84,10 @@ class Softmax(resilin_model.Model):
 
     def rows(self, batch):
         for at in range(batch.rows):
-            yield batch.x[at * self.width : (at + 1) * self.width].tolist(), batch.y[at]
+            yield self.row(batch, at), batch.y[at]
+
+    def row(self, batch, at):
+        return batch.x[at * self.width : (at + 1) * self.width].tolist()
 
     def outputs(self, x):
         outputs = list(self.bias)
@@ -121,4 +127,9 @@ def go_wrong(batch):
 
 if HOW == "old":
     resilin_model.PROTOCOL = 0
+if HOW == "mute":
+    # As every command was before predictions were asked for, or one that has none.
+    del Softmax.predict
+if HOW == "oddly":
+    Softmax.predict = lambda self, batch: []
 resilin_model.serve(Softmax())
