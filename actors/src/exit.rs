@@ -44,6 +44,19 @@ impl Exit {
     }
 }
 
+impl Exit {
+    /// The end of a run whose model does not stand the first rows: nothing was begun, and no other
+    /// process could do better.
+    #[must_use]
+    pub fn of_first_rows(error: RehearsalError) -> Self {
+        let line = error.to_string();
+        match error {
+            RehearsalError::Evaluate(_) => Self::Usage(line),
+            RehearsalError::Varies { .. } => Self::Refused(line),
+        }
+    }
+}
+
 impl fmt::Display for Exit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -12,6 +12,9 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::exit::Exit;
 
+/// The thread that tries a model on the first rows of a run, where a panic is caught, too.
+pub(crate) const TRIAL_THREAD: &str = "model-trial";
+
 /// Whether a process outlives the one that started it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Parent {
@@ -23,8 +26,8 @@ pub enum Parent {
 }
 
 /// Makes every panic end the process after one line with its cause: an actor that panicked leaves a
-/// closed mailbox and a process that looks alive. Recovery is the same as after SIGKILL. The thread
-/// that opens the store is spared; it is caught.
+/// closed mailbox and a process that looks alive. Recovery is the same as after SIGKILL. The threads
+/// that open the store and try a model are spared; they are caught.
 pub fn abort_on_panic() {
     panic::set_hook(Box::new(|info| {
         let thread = thread::current();
@@ -33,6 +36,10 @@ pub fn abort_on_panic() {
             return;
         }
         let place = info.location().map(ToString::to_string).unwrap_or_default();
+        if name == TRIAL_THREAD {
+            tracing::warn!("the model panics at {place}");
+            return;
+        }
         let text = info.payload_as_str().unwrap_or("no message");
         let line = format!(
             "cause=\"panic: {}\" thread={name} at={place}\n",

@@ -22,7 +22,7 @@ pub(crate) enum Fault {
     #[error("cannot be given memory: {0}; free some, or use a smaller model or batch")]
     Memory(std::io::Error),
     /// It ended, by itself or by a signal.
-    #[error("ended ({how}) {when}{}; mend it, and the same command line goes on", after(.said))]
+    #[error("ended ({how}) {when}{}; its lines in the log say where", after(.said))]
     Ended {
         how: ExitStatus,
         when: &'static str,

@@ -13,7 +13,7 @@ use resilin_learn::math::largest;
 use resilin_learn::model::{Microbatch, Model, Outcome, Sink};
 use resilin_learn::reference;
 use resilin_learn::registry::Registry;
-use resilin_learn::rehearsal::rehearse;
+use resilin_learn::rehearsal::{rehearse, rehearse_all};
 use resilin_learn::task::Task;
 
 use python::has_python;
@@ -235,8 +235,7 @@ fn a_command_that_does_not_start_is_refused_by_name() {
         ),
         of(
             "unstarted",
-            "ended (exit status: 1) at its start: no such library; mend it, and the same command \
-             line goes on",
+            "ended (exit status: 1) at its start: no such library; its lines in the log say where",
         ),
         of(
             "twins",
@@ -267,8 +266,7 @@ fn a_command_that_fails_in_a_run_is_named() {
         (
             "crash 2",
             "",
-            "ended (exit status: 7) in the middle: about to fall; mend it, and the same command \
-             line goes on",
+            "ended (exit status: 7) in the middle: about to fall; its lines in the log say where",
         ),
         (
             "hang 2",
@@ -357,6 +355,34 @@ fn results_that_vary_are_refused_unless_bits_are_off() {
     );
     let off = task(&format!("{RUN}bits = \"off\"\n"), &command, "").expect("it starts");
     rehearse(&off).expect("no bits are promised");
+}
+
+/// What a command does wrong on the first rows is found before anybody is started for them.
+#[test]
+fn what_is_wrong_from_the_beginning_is_found_in_the_rehearsal() {
+    if !has_python() {
+        return;
+    }
+    for (how, why) in [
+        (
+            "wrong 0",
+            "wrote 3 values where its tensors have 650; write one for each",
+        ),
+        (
+            "raise 0",
+            "failed: KeyError: 'x'; its lines in the log say where",
+        ),
+        (
+            "overcount",
+            "says that 257 of 256 rows are right; count each row once",
+        ),
+    ] {
+        let command = command(how);
+        let task = task(RUN, &command, "").expect("it starts");
+        let error = rehearse_all(&task).expect_err("it fails").to_string();
+        assert_eq!(error, format!("the model command `{command}` {why}"));
+    }
+    rehearse_all(&well()).expect("nothing is wrong");
 }
 
 /// A kill says nothing of a command, and one at its start would have its process refused.

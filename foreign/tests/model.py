@@ -80,7 +80,15 @@ class Softmax(resilin_model.Model):
             shares = softmax(self.outputs(x))
             loss_sum -= math.log(shares[y])
             correct += shares.index(max(shares)) == y
-        return loss_sum, correct
+        return loss_sum, batch.rows + 1 if HOW == "overcount" else correct
+
+    def predict(self, batch):
+        outputs = []
+        for at in range(batch.rows):
+            outputs += self.outputs(self.row(batch, at))
+            # More values than there are classes, as a model may give beside them.
+            outputs += [0.5] * self.classes if HOW == "wide" else []
+        return outputs[1:] if HOW == "ragged" else outputs
 
     def rows(self, batch):
         for at in range(batch.rows):

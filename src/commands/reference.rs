@@ -10,7 +10,7 @@ use resilin_learn::look::{check_rows, notes};
 use resilin_learn::model::Score;
 use resilin_learn::reference::{self, Progress, ReferenceError, Trained};
 use resilin_learn::registry::Registry;
-use resilin_learn::rehearsal::rehearse;
+use resilin_learn::rehearsal::rehearse_all;
 use resilin_learn::task::Task;
 
 use crate::face::{Event, Face, FaceArgs, Progress as Shown};
@@ -33,7 +33,7 @@ impl Reference {
         self.results.check()?;
         let task = self.job.task(self.job.document()?, registry)?;
         check_rows(&task).map_err(|error| Exit::Usage(error.to_string()))?;
-        rehearse(&task)?;
+        rehearse_all(&task).map_err(Exit::of_first_rows)?;
         let mut watch = Watch::new(&task, Face::new(self.face));
         for text in notes(&task) {
             watch.face.show(&Event::Notice { text });

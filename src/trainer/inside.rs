@@ -11,7 +11,7 @@ use resilin_core::tree::{Node, PartitionSet};
 use resilin_learn::kernel::{EvaluateError, Evaluator, NodeResult};
 use resilin_learn::look::check_rows;
 use resilin_learn::reference::{Part, Reference, StepReport};
-use resilin_learn::rehearsal::rehearse;
+use resilin_learn::rehearsal::rehearse_all;
 use resilin_learn::task::Task;
 
 use super::trained::Trained;
@@ -37,7 +37,7 @@ pub(super) fn train(
     mut observer: Observer<'_>,
 ) -> Result<Trained, TrainError> {
     check_rows(task)?;
-    rehearse(task)?;
+    rehearse_all(task)?;
     let mut reference = Reference::new(task);
     let rules = task.rules(1);
     let flow = thread::scope(|scope| {

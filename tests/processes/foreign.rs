@@ -123,7 +123,7 @@ fn a_command_that_crashes_again_and_again_ends_the_run_by_name() {
     let shown = stderr(&output);
     let cause = format!(
         "the model command `{MODEL} crash 5` ended (exit status: 7) in the middle: about to fall; \
-         mend it, and the same command line goes on"
+         its lines in the log say where"
     );
     let last = shown.lines().last().expect("it says why");
     assert!(
@@ -148,6 +148,29 @@ fn a_command_that_cannot_start_is_refused_before_anything_else() {
             ),
         "{shown}"
     );
+    scene.assert_empty();
+}
+
+/// Nothing is begun with a model that fails on the first rows, and the old run stays as it is.
+#[test]
+fn a_command_that_is_wrong_from_the_beginning_is_refused_before_workers_start() {
+    if !has_python() {
+        return;
+    }
+    let scene = Scene::new(&job("wrong 0", ""));
+    let error = format!(
+        "error: the model command `{MODEL} wrong 0` wrote 3 values where its tensors have 650; \
+         write one for each\n"
+    );
+    for arguments in [
+        ["train", "job.toml"].as_slice(),
+        &["train", "job.toml", "--fresh"],
+        &["reference", "job.toml"],
+    ] {
+        let output = scene.run(arguments);
+        assert_code(output.status, 2, &output);
+        assert_eq!(stderr(&output), error, "{arguments:?}");
+    }
     scene.assert_empty();
 }
 

@@ -14,6 +14,7 @@ mod job;
 mod lineage;
 mod notes;
 mod opening;
+mod rehearsal;
 mod report;
 mod store;
 mod system;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use resilin_checkpoint::{
-    History, Newest, Opened as OpenedRun, Patience, Restored, Run, RunIdentity, StateDir,
+    History, Newest, Opened as OpenedRun, Patience, Restored, Run, RunIdentity, Start, StateDir,
 };
 use resilin_core::Step;
 use resilin_core::handshake::{Expected, Fingerprint};
@@ -24,6 +24,7 @@ use super::Options;
 use super::announce::Announcement;
 use super::common::manifests;
 use super::lineage::{self, Lineage};
+use super::rehearsal::rehearse;
 use crate::clock::unix_seconds;
 use crate::exit::Exit;
 use crate::process::check_exposure;
@@ -65,8 +66,10 @@ pub(super) fn open(options: Options, registry: &Registry) -> Result<Opened, Exit
     for note in notes(&task) {
         tracing::warn!("{note}");
     }
-    // Workers evaluate.
-    task.model.rest();
+    if let Start::Fresh = options.start {
+        // What there is of the run is removed only for one that can begin.
+        rehearse(&task)?;
+    }
     let numerics = check_numerics(task.job.run.bits)?;
     let cluster = &task.job.cluster;
     let listen = options.listen.unwrap_or_else(|| cluster.listen.clone());
@@ -102,6 +105,11 @@ pub(super) fn open(options: Options, registry: &Registry) -> Result<Opened, Exit
             report,
         }));
     }
+    if let (None, Start::Resume) = (&restored, options.start) {
+        rehearse(&task)?;
+    }
+    // Workers evaluate.
+    task.model.rest();
     let job = Record::Job {
         rows: task.sampling.rows(),
         job: task.effective.bare(),

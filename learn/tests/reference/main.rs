@@ -7,5 +7,6 @@ mod looks;
 mod networks;
 mod non_finite;
 mod pairs;
+mod rehearsal;
 mod support;
 mod task;

@@ -16,7 +16,7 @@ const HIDDEN: usize = 24;
 
 /// `y = v . drop(softsign(W x)) + b` with squared loss, and a buffer with the mean input. Not
 /// convex, with random draws; only exact operations.
-struct Tiny;
+pub(crate) struct Tiny;
 
 impl Tiny {
     fn forward(weights: &[f32], row: &[f32], hidden: &mut [f32; HIDDEN], mask: &[f32]) -> f32 {

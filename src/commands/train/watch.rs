@@ -14,8 +14,8 @@ use crate::face::{Event, Face, Progress};
 
 /// How the line begins in which a process says why it failed.
 const ERROR: &str = "error: ";
-/// How the line begins in which a coordinator says that it stopped; this process says it, too.
-const STOPPED: &str = "stopped at step ";
+/// How the lines begin in which a coordinator says that it stopped; this process says it, too.
+const STOPPED: [&str; 2] = ["stopped at step ", "stopped before the first step"];
 
 /// Turns happenings into events.
 pub(super) struct Watch {
@@ -56,7 +56,7 @@ impl Watch {
             Happening::Ready(_) => {}
             Happening::Line { role, pid, text } => match text.strip_prefix(ERROR) {
                 Some(cause) => drop(self.causes.insert(pid, cause.into())),
-                None if text.starts_with(STOPPED) => {}
+                None if STOPPED.iter().any(|stopped| text.starts_with(stopped)) => {}
                 None => self.face.log(&format!("{role} {pid}: {text}")),
             },
             Happening::Failed { role, pid, how } => self.failed(role, pid, &how),
