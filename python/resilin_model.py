@@ -13,6 +13,7 @@ weights, rows and `batch.draw`, to the bit. Losses are *sums* over rows, never m
 
 import array
 import inspect
+import io
 import json
 import math
 import mmap
@@ -95,6 +96,7 @@ def serve(model, fingerprint=""):
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     # What the model prints belongs to the log, also where no Python prints it.
     os.dup2(2, 1)
+    sys.stdout = _Printed()
     threading.Thread(target=_end_with_parent, daemon=True).start()
     server = _Server(model, fingerprint)
     # Not sys.stdin, so that no code of the model reads from it by chance.
@@ -107,6 +109,31 @@ def serve(model, fingerprint=""):
             answer = {"answer": "failed", "why": f"{type(error).__name__}: {error}"}
         answers.write(json.dumps(answer, allow_nan=False) + "\n")
         answers.flush()
+    sys.stdout.end()
+
+
+class _Printed(io.TextIOBase):
+    """Standard output on standard error, line by line, with the mark that tells it from errors."""
+
+    MARK = "\x1e"
+
+    def __init__(self):
+        self.line, self.lock = "", threading.RLock()
+
+    def writable(self):
+        return True
+
+    def write(self, text):
+        with self.lock:
+            *lines, self.line = (self.line + text).split("\n")
+            for line in lines:
+                # One write a line: other threads and processes write there, too.
+                os.write(2, f"{self.MARK}{line}\n".encode("utf-8", "replace"))
+        return len(text)
+
+    def end(self):
+        if self.line:
+            self.write("\n")
 
 
 def _end_with_parent():

@@ -1,9 +1,10 @@
 //! What a child writes, line by line: answers, read by the one who asked and no longer than it wants
 //! to wait, and standard error, read on a thread of its own for the log, of which the newest line is
-//! kept as a cause.
+//! kept as a cause. What a model only prints comes there as well, marked, and has a lower level.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -20,6 +21,12 @@ const CHUNK: usize = 8 << 10;
 
 /// Longest line of the log; the rest becomes lines of its own.
 const LONGEST_LOG: u64 = 4 << 10;
+
+/// How a line of standard error begins that is no error but printed (RS, the record separator).
+const PRINTED: char = '\u{1e}';
+
+/// Whether it was told once in this process that the model prints, and where the rest is.
+static TOLD: AtomicBool = AtomicBool::new(false);
 
 /// How long the last words of a child that has ended are waited for: a process that it left behind
 /// may hold its standard error.
@@ -117,7 +124,7 @@ impl Errors {
                 if line.is_empty() {
                     continue;
                 }
-                tracing::warn!(pid, "model: {line}");
+                let line = tell(line, pid, &TOLD);
                 *kept.lock().expect("nothing panics with it") = Some(line);
             }
         };
@@ -133,6 +140,23 @@ impl Errors {
         let _ = self.end.recv_timeout(LAST_WORDS);
         self.newest.lock().expect("nothing panics with it").clone()
     }
+}
+
+/// Logs a line, and gives it without its mark.
+fn tell(line: String, pid: u32, told: &AtomicBool) -> String {
+    let Some(printed) = line.strip_prefix(PRINTED) else {
+        tracing::warn!(pid, "model: {line}");
+        return line;
+    };
+    if told.swap(true, Ordering::Relaxed) {
+        tracing::info!(pid, "model prints: {printed}");
+    } else {
+        tracing::warn!(
+            pid,
+            "model prints: {printed} (RESILIN_LOG=info shows the rest)"
+        );
+    }
+    printed.to_owned()
 }
 
 /// The next line without its end, or as much of it as may be; `None` at the end.
@@ -174,6 +198,18 @@ mod tests {
         let lines: Vec<_> = std::iter::from_fn(|| next(&mut text, 4)).collect();
         let expected: [&[u8]; 5] = [b"one", b"", b"long", b"er", b"end"];
         assert_eq!(lines, expected);
+    }
+
+    #[test]
+    fn what_is_printed_has_no_mark_and_is_told_of_once() {
+        let told = AtomicBool::new(false);
+        let line = |text: &str| tell(text.into(), 1, &told);
+        assert_eq!(line("Traceback"), "Traceback");
+        assert!(!told.load(Ordering::Relaxed));
+        assert_eq!(line("\u{1e}loss 3"), "loss 3");
+        assert!(told.load(Ordering::Relaxed));
+        let errors = Errors::of(&b"\x1eepoch 1\n\x1e\n"[..], 1).unwrap();
+        assert_eq!(errors.last_words().as_deref(), Some(""));
     }
 
     #[test]
