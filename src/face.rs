@@ -9,6 +9,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use resilin_actors::Exit;
 use resilin_actors::coordinator::Report;
 use resilin_core::job::Bits;
+use resilin_core::machine::job::Status;
 use serde::Serialize;
 
 use crate::print;
@@ -81,6 +82,56 @@ pub(crate) struct Progress {
     pub(crate) workers: Option<usize>,
     /// Whom the run waits for.
     pub(crate) waiting: Option<String>,
+}
+
+impl Progress {
+    /// Where a run of processes is.
+    pub(crate) fn of(job: &Status) -> Self {
+        Self {
+            step: job.step.0,
+            epoch: job.epoch,
+            epochs: job.epochs,
+            loss: job.loss,
+            samples_per_s: job.samples_per_s,
+            workers: Some(job.workers.len()),
+            waiting: starting(job).or_else(|| job.waiting.clone()),
+        }
+    }
+
+    /// What a person reads of it, without the step.
+    fn words(&self) -> String {
+        let mut text = format!("epoch {}/{}", self.epoch, self.epochs);
+        if let Some(loss) = self.loss {
+            text += &format!("  loss {loss:.4}");
+        }
+        let stands = self.waiting.as_ref().filter(|_| self.samples_per_s < 1.0);
+        // Before the first step there is nothing to count.
+        if stands.is_none() || self.loss.is_some() {
+            text += &format!("  {:.0} samples/s", self.samples_per_s);
+            if let Some(workers) = self.workers {
+                text += &format!("  {workers} workers");
+            }
+        }
+        if let Some(who) = stands {
+            text += &format!("  waiting for {who}");
+        }
+        text
+    }
+}
+
+/// What workers do before the first step of this coordinator, where the run waits for nothing else.
+/// Loading the libraries of a model command may take a minute.
+fn starting(job: &Status) -> Option<String> {
+    let waits = |waiting: &String| !waiting.starts_with("workers:");
+    if job.loss.is_some() || job.wanted == 0 || job.waiting.as_ref().is_some_and(waits) {
+        return None;
+    }
+    let ready = job.workers.iter().any(|worker| worker.state != "joining");
+    match (job.workers.is_empty(), ready) {
+        (true, _) => Some("workers to start".into()),
+        (false, false) => Some("workers to load the rows and start the model".into()),
+        (false, true) => None,
+    }
 }
 
 /// The bar, with room for the message on a terminal of 80 columns.
@@ -192,28 +243,9 @@ impl Face {
     }
 
     fn progress(&mut self, progress: &Progress) {
-        let Progress {
-            step,
-            epoch,
-            epochs,
-            loss,
-            samples_per_s,
-            workers,
-            waiting,
-        } = progress;
-        let mut text = format!("epoch {epoch}/{epochs}");
-        if let Some(loss) = loss {
-            text += &format!("  loss {loss:.4}");
-        }
-        text += &format!("  {samples_per_s:.0} samples/s");
-        if let Some(workers) = workers {
-            text += &format!("  {workers} workers");
-        }
+        let (step, text) = (progress.step, progress.words());
         if let Style::Bar(bar) = &self.style {
-            if let Some(who) = waiting.as_ref().filter(|_| *samples_per_s < 1.0) {
-                text += &format!("  waiting for {who}");
-            }
-            bar.set_position(*step);
+            bar.set_position(step);
             bar.set_message(text);
         } else if self.due(PLAIN_EVERY) {
             self.line(&format!("step {step}  {text}"));
@@ -311,4 +343,48 @@ fn summary(report: &Report) -> Vec<String> {
         lines.push(format!("checkpoint      {}", path.display()));
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn before_the_first_step_it_says_what_is_waited_for() {
+        let begun = Progress {
+            step: 0,
+            epoch: 1,
+            epochs: 3,
+            loss: None,
+            samples_per_s: 0.0,
+            workers: Some(2),
+            waiting: Some("workers to load the rows and start the model".into()),
+        };
+        assert_eq!(
+            begun.words(),
+            "epoch 1/3  waiting for workers to load the rows and start the model"
+        );
+        let stands = Progress {
+            loss: Some(0.5),
+            waiting: Some("worker #2 (a:7)".into()),
+            ..begun.clone()
+        };
+        assert_eq!(
+            stands.words(),
+            "epoch 1/3  loss 0.5000  0 samples/s  2 workers  waiting for worker #2 (a:7)"
+        );
+        let goes = Progress {
+            samples_per_s: 900.0,
+            ..stands
+        };
+        assert_eq!(
+            goes.words(),
+            "epoch 1/3  loss 0.5000  900 samples/s  2 workers"
+        );
+        let unknown = Progress {
+            waiting: None,
+            ..begun
+        };
+        assert_eq!(unknown.words(), "epoch 1/3  0 samples/s  2 workers");
+    }
 }

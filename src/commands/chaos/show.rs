@@ -88,14 +88,6 @@ impl Shower {
             });
             self.begun = Some(name);
         }
-        self.face.show(&Event::Step(Progress {
-            step: job.step.0,
-            epoch: job.epoch,
-            epochs: job.epochs,
-            loss: job.loss,
-            samples_per_s: job.samples_per_s,
-            workers: Some(job.workers.len()),
-            waiting: job.waiting.clone(),
-        }));
+        self.face.show(&Event::Step(Progress::of(job)));
     }
 }

@@ -110,15 +110,7 @@ impl Watch {
         for metrics in &job.metrics {
             self.score(metrics);
         }
-        self.face.show(&Event::Step(Progress {
-            step: job.step.0,
-            epoch: job.epoch,
-            epochs: job.epochs,
-            loss: job.loss,
-            samples_per_s: job.samples_per_s,
-            workers: Some(job.workers.len()),
-            waiting: job.waiting.clone(),
-        }));
+        self.face.show(&Event::Step(Progress::of(job)));
     }
 
     fn score(&mut self, metrics: &Metrics) {
