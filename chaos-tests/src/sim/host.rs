@@ -19,6 +19,9 @@ use super::events::{Party, Role};
 /// Weights by slice.
 type Parts = SortedMap<SliceId, Arc<Vec<f32>>>;
 
+/// A contribution, the link that it is for, and the values that it will have.
+type Unsent = (LinkId, Push, Arc<Vec<f32>>);
+
 /// One worker process.
 pub(super) struct Host {
     pub(super) machine: Worker,
@@ -55,7 +58,7 @@ pub(super) struct Host {
     pub(super) retained: SortedMap<Step, Arc<Vec<f32>>>,
     pub(super) tensors: SortedMap<Tensor, Arc<Vec<f32>>>,
     /// What waits for the values of a sum that still come.
-    pub(super) unsent: SortedMap<Tensor, Vec<(LinkId, Push, Arc<Vec<f32>>)>>,
+    pub(super) unsent: SortedMap<Tensor, Vec<Unsent>>,
     pub(super) next_tensor: u64,
     pub(super) armed: Option<Time>,
 }
