@@ -4,6 +4,7 @@
 //! all of the machines do: members, slices, partitions, steps. A B-tree of each pair of types is
 //! thousands of lines of code to compile, most of the crate; a vector is a few hundred, and faster
 //! up to some thousands of entries. An insertion or removal in the middle moves what is behind it.
+//! Crates of the kind do not serve: `litemap` has no ranges and no sets, `sorted_vector_map` no serde.
 
 mod iterate;
 mod map;

@@ -1,3 +1,5 @@
+//! Iterators over a map: those of a slice of pairs, as pairs of references.
+
 use std::{slice, vec};
 
 /// The entries of a [`SortedMap`](super::SortedMap) in order.

@@ -1,3 +1,5 @@
+//! The map.
+
 use std::borrow::Borrow;
 use std::fmt;
 use std::marker::PhantomData;

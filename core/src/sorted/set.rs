@@ -1,3 +1,5 @@
+//! The set.
+
 use std::borrow::Borrow;
 use std::fmt;
 use std::ops::RangeBounds;

@@ -1,3 +1,5 @@
+//! Maps and sets against those of the standard library, in random sequences of calls.
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{Excluded, Included, Unbounded};
 
