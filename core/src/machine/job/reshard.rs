@@ -36,8 +36,8 @@ impl Job {
         let most = self.rules.slices.with_slices(shards).slices();
         if shards > most {
             return Err(format!(
-                "{shards} shards are more than the {most} blocks that the parameters are cut into \
-                 ([run] block); ask for at most {most}"
+                "{shards} shards are more than the parameters have blocks ([run] block); ask for at \
+                 most {most}"
             ));
         }
         if shards == self.branch.shards && !self.is_resharding() {

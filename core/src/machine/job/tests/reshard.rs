@@ -124,8 +124,8 @@ fn what_cannot_be_is_refused_in_one_line() {
     assert_eq!(
         refused(256, None),
         format!(
-            "256 shards are more than the {most} blocks that the parameters are cut into ([run] \
-             block); ask for at most {most}"
+            "256 shards are more than the parameters have blocks ([run] block); ask for at most \
+             {most}"
         )
     );
     assert_eq!(
