@@ -162,6 +162,8 @@ pub struct Host {
     /// Where a slice was begun: state is never made again within a timeline, as what was published
     /// would be taken back.
     begun: SortedMap<SliceId, Timeline>,
+    /// What it cannot serve of what it was told to, and why: repeated until it is told otherwise.
+    failed: SortedMap<SliceId, (Timeline, String)>,
     routes: Routes,
     draining: bool,
     over: bool,
@@ -179,6 +181,7 @@ impl Host {
             generation: None,
             replicas: SortedMap::new(),
             begun: SortedMap::new(),
+            failed: SortedMap::new(),
             routes: Routes::default(),
             draining: false,
             over: false,
@@ -252,6 +255,7 @@ impl Host {
         if self.draining {
             effects.push(Effect::Say(HostSays::Drain));
         }
+        self.repeat_failed(effects);
         let begun = self.replicas.iter();
         let begun = begun.filter(|(_, replica)| replica.stage != Stage::Restoring);
         effects.extend(begun.map(|(slice, _)| Effect::CoordinatorUp(*slice)));
@@ -297,6 +301,7 @@ impl Host {
         }
         (self.incarnation, self.generation, self.beat_at) = (None, None, None);
         self.begun.clear();
+        self.failed.clear();
         self.routes = Routes::default();
         effects.push(Effect::Routes(Routes::default()));
         effects.push(Effect::Rejoin { cause });
@@ -311,6 +316,7 @@ impl Host {
             generation: self.generation,
             holdings: self.holdings(),
         }));
+        self.repeat_failed(effects);
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a host makes of new views: which replicas it keeps, drops and begins.
 
 use super::{Assigned, Effect, Follower, Host, Place, Replica, Routes, Stage, Sync};
-use crate::id::{Incarnation, SliceId};
+use crate::id::{Incarnation, SliceId, Timeline};
 use crate::message::{Branch, HostSays, Peer, SliceView};
 use crate::sorted::SortedMap;
 
@@ -10,6 +10,7 @@ impl Host {
         let Some(me) = self.incarnation else {
             return;
         };
+        self.failed.clear();
         let wanted: SortedMap<SliceId, Replica> = views
             .iter()
             .filter_map(|view| Some((view.slice, replica(branch, view, me)?)))
@@ -105,13 +106,25 @@ impl Host {
         cause: String,
         effects: &mut Vec<Effect>,
     ) {
-        let timeline = branch.timeline;
-        effects.push(Effect::Say(HostSays::Failed {
-            slice,
-            timeline,
-            cause,
-        }));
+        self.failed.insert(slice, (branch.timeline, cause.clone()));
+        effects.push(failed(slice, branch.timeline, cause));
     }
+
+    /// Says again what it cannot serve: it may have been lost on the way.
+    pub(super) fn repeat_failed(&self, effects: &mut Vec<Effect>) {
+        let told = self.failed.iter();
+        effects.extend(
+            told.map(|(slice, (timeline, cause))| failed(*slice, *timeline, cause.clone())),
+        );
+    }
+}
+
+fn failed(slice: SliceId, timeline: Timeline, cause: String) -> Effect {
+    Effect::Say(HostSays::Failed {
+        slice,
+        timeline,
+        cause,
+    })
 }
 
 /// What this process is to the slice under the view, if anything.

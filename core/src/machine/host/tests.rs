@@ -204,6 +204,35 @@ fn a_restore_that_fails_is_told_and_tried_again_when_told_so() {
 }
 
 #[test]
+fn what_cannot_be_served_is_said_again_until_something_else_is_asked_for() {
+    let mut bench = Bench::new();
+    bench.serve(1, slice(1, ME, None));
+    let (id, cause) = (SliceId(0), "no such file".to_owned());
+    bench.event(Event::RestoreFailed {
+        slice: id,
+        branch: branch(1),
+        cause: cause.clone(),
+    });
+    let timeline = branch(1).timeline;
+    let says = Effect::Say(HostSays::Failed {
+        slice: id,
+        timeline,
+        cause,
+    });
+    let beats = |bench: &mut Bench, millis| {
+        let mut effects = Vec::new();
+        let now = Time(0) + Span::from_millis(millis);
+        bench.host.step(now, Event::Tick, &mut effects);
+        assert!(!effects.is_empty(), "a heartbeat");
+        effects
+    };
+    assert!(beats(&mut bench, 250).contains(&says));
+    assert!(bench.event(Event::Welcomed(life(ME))).contains(&says));
+    bench.serve(2, slice(2, OTHER, None));
+    assert!(!beats(&mut bench, 1000).contains(&says));
+}
+
+#[test]
 fn a_backup_is_promoted_in_place() {
     let mut bench = Bench::backup();
     assert_eq!(bench.serve(1, slice(2, ME, None)), vec![changed(2, ALONE)]);

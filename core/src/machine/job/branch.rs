@@ -146,6 +146,7 @@ impl Job {
         let base = branch.base;
         self.leave_unscored(base, effects);
         self.branch = branch;
+        self.hosting.failed = None;
         self.rules.slices = self.rules.slices.with_slices(branch.shards);
         self.views.clear();
         let slices = self.rules.slices.ids();
