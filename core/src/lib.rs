@@ -13,6 +13,7 @@ pub mod layout;
 pub mod ledger;
 pub mod machine;
 pub mod message;
+mod nan;
 pub mod not_finite;
 pub mod plan;
 pub mod random;

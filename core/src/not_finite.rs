@@ -27,7 +27,9 @@ pub fn remedy(step: Step, found: Found, sampling: &Sampling) -> String {
     let rows = match (step, found) {
         (Step(0), Found::Leaf(partition)) => rows(step, partition, sampling),
         (Step(0), Found::Sum) => None,
-        (_, Found::Update) | (Step(1..), _) => {
+        // Such a step is not skipped: its gradient was finite.
+        (_, Found::Update) => return "lower learning_rate or set clip_norm".into(),
+        (Step(1..), _) => {
             return "lower learning_rate, set clip_norm, or set non_finite = \"skip\"".into();
         }
     };
@@ -77,7 +79,9 @@ mod tests {
         };
         let leaf = Found::Leaf(PartitionId(1));
         assert_eq!(of(1, leaf, 8), rate);
-        assert_eq!(of(0, Found::Update, 8), rate);
+        let update = "lower learning_rate or set clip_norm";
+        assert_eq!(of(0, Found::Update, 8), update);
+        assert_eq!(of(7, Found::Update, 8), update);
         assert_eq!(of(0, Found::Sum, 8), model(""));
         assert_eq!(of(0, leaf, 1), model(" on training row 20 (from 0)"));
         assert_eq!(

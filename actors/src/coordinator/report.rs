@@ -69,3 +69,26 @@ pub struct Report {
     /// The newest durable checkpoint.
     pub checkpoint: Option<PathBuf>,
 }
+
+#[cfg(test)]
+mod tests {
+    use resilin_core::Step;
+    use resilin_core::machine::job::Metrics;
+
+    /// JSON has no word for them: whoever looks at a run must not go blind when a model diverges.
+    #[test]
+    fn a_score_that_is_not_finite_can_be_told_and_read() {
+        let metrics = Metrics {
+            version: Step(3),
+            epoch: 1,
+            rows: 10,
+            correct: None,
+            loss_sum: f64::NAN,
+            parts: [f64::INFINITY; _],
+        };
+        let json = serde_json::to_string(&metrics).expect("it can be told");
+        let read: Metrics = serde_json::from_str(&json).expect("what is told can be read");
+        assert!(read.loss_sum.is_nan() && read.parts[0].is_nan(), "{json}");
+        assert_eq!((read.version, read.rows), (Step(3), 10));
+    }
+}

@@ -71,7 +71,7 @@ const CLIP_VALUE: Key = Key::bits(
 const NON_FINITE: Key = Key::bits(
     "non_finite",
     "",
-    "What a step with a NaN or an infinity does: stops the run, or is left out.",
+    "What a step does whose gradient has a NaN or an infinity: stops the run, or is left out.",
 );
 const EVALUATE_EVERY: Key = Key::free(
     "evaluate_every",

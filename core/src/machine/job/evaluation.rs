@@ -26,9 +26,10 @@ pub struct Metrics {
     /// Rows whose class was predicted; `None` for models without classes.
     pub correct: Option<u64>,
     /// Sum of per-row losses.
+    #[serde(deserialize_with = "crate::nan::read")]
     pub loss_sum: f64,
     /// The same of each loss that the model names; 0 beyond them.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "crate::nan::read_parts")]
     pub parts: [f64; PARTS],
 }
 
