@@ -30,7 +30,7 @@ pub(super) struct Watch {
     causes: BTreeMap<u32, String>,
     /// Ends of children, told once it is clear that the run goes on: the last one is the error of
     /// this process.
-    ends: Vec<String>,
+    ends: Vec<(Role, String)>,
 }
 
 impl Watch {
@@ -49,8 +49,8 @@ impl Watch {
     pub(super) fn take(&mut self, happening: Happening) {
         match happening {
             Happening::Started { role, pid } => {
-                for text in std::mem::take(&mut self.ends) {
-                    self.notice(format!("{text}; {role} {pid} takes its place"));
+                for text in told_with(&mut self.ends, role, pid) {
+                    self.notice(text);
                 }
             }
             Happening::Ready(_) => {}
@@ -89,7 +89,8 @@ impl Watch {
     fn failed(&mut self, role: Role, pid: u32, how: &str) {
         let cause = self.causes.remove(&pid);
         let cause = cause.map_or_else(String::new, |cause| format!(": {cause}"));
-        self.ends.push(format!("{role} {pid} ended ({how}){cause}"));
+        let text = format!("{role} {pid} ended ({how}){cause}");
+        self.ends.push((role, text));
     }
 
     fn status(&mut self, status: &RunStatus) {
@@ -126,5 +127,38 @@ impl Watch {
             test_loss: metrics.loss_sum / metrics.rows as f64,
             test_losses: mean_losses(&self.losses, &metrics.parts, metrics.rows),
         });
+    }
+}
+
+/// What is told of ends when a process starts: it takes the place of the first that had its role.
+/// Others of that role may have their own successors yet.
+fn told_with(ends: &mut Vec<(Role, String)>, role: Role, pid: u32) -> Vec<String> {
+    let replaced = ends.iter().position(|(ended, _)| *ended == role);
+    let replaced = replaced.map(|place| ends.remove(place).1);
+    let others = ends.extract_if(.., |(ended, _)| *ended != role);
+    let mut told: Vec<String> = others.map(|(_, text)| text).collect();
+    told.extend(replaced.map(|text| format!("{text}; {role} {pid} takes its place")));
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_process_of_its_role_takes_the_place_of_one_that_ended() {
+        let end = |role: Role, pid| (role, format!("{role} {pid} ended"));
+        let mut ends = vec![
+            end(Role::Worker, 1),
+            end(Role::Shard, 2),
+            end(Role::Worker, 3),
+        ];
+        assert_eq!(
+            told_with(&mut ends, Role::Worker, 4),
+            ["shard 2 ended", "worker 1 ended; worker 4 takes its place"]
+        );
+        let second = ["worker 3 ended; worker 5 takes its place"];
+        assert_eq!(told_with(&mut ends, Role::Worker, 5), second);
+        assert!(ends.is_empty() && told_with(&mut ends, Role::Shard, 6).is_empty());
     }
 }
