@@ -19,6 +19,7 @@ import math
 import mmap
 import os
 import select
+import signal
 import sys
 import threading
 import traceback
@@ -93,10 +94,7 @@ def fill(view, values):
 def serve(model, fingerprint=""):
     """Answers until standard input ends, which is when Resilin's process does. `fingerprint` is any
     text that must be the same for all processes, such as a version of the data."""
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    # What the model prints belongs to the log, also where no Python prints it.
-    os.dup2(2, 1)
-    sys.stdout = _Printed()
+    answers = _answers or _take_output()
     threading.Thread(target=_end_with_parent, daemon=True).start()
     server = _Server(model, fingerprint)
     # Not sys.stdin, so that no code of the model reads from it by chance.
@@ -110,6 +108,14 @@ def serve(model, fingerprint=""):
         answers.write(json.dumps(answer, allow_nan=False) + "\n")
         answers.flush()
     sys.stdout.end()
+
+
+def _take_output():
+    """Where answers go; what the model prints belongs to the log, also where no Python prints it."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    sys.stdout = _Printed()
+    return answers
 
 
 class _Printed(io.TextIOBase):
@@ -137,11 +143,14 @@ class _Printed(io.TextIOBase):
 
 
 def _end_with_parent():
-    """Ends the process with the other side, also in the middle of a computation."""
+    """Ends the process with the other side, also in the middle of a computation, and with it what
+    the model has started."""
     end = select.poll()
     # Only the end is waited for, which is always reported.
     end.register(0, 0)
     end.poll()
+    if os.getpgrp() == os.getpid():
+        os.killpg(os.getpid(), signal.SIGKILL)
     os._exit(0)
 
 
@@ -556,3 +565,7 @@ class _Jax(_Functions):
         # Keys are made of 32 bits at a time.
         key = self.library.random.PRNGKey(seed & 0x7FFFFFFF)
         return self.library.random.fold_in(key, (seed >> 31) & 0x7FFFFFFF)
+
+
+# A model may print while it is imported, long before it is served.
+_answers = _take_output() if os.environ.pop("RESILIN_MODEL", None) else None

@@ -118,6 +118,9 @@ fn remedy(source: &io::Error) -> &'static str {
             "; make it writable or choose another --state directory"
         }
         io::ErrorKind::StorageFull => "; free some space or choose another --state directory",
+        io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
+            "; that is no directory: choose another --state directory"
+        }
         // The system knows many more, and its own words are the best there is.
         _ => "",
     }

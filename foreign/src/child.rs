@@ -8,6 +8,8 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
+use serde_json::error::Category;
+
 use crate::command::CommandLine;
 use crate::fault::Fault;
 use crate::lines::{Answers, Errors, Waited};
@@ -28,6 +30,9 @@ const ENVIRONMENT: [(&str, &str); 6] = [
     ),
 ];
 
+/// Says to a command that it is one: what it prints before it serves belongs to the log already.
+const COMMAND: (&str, &str) = ("RESILIN_MODEL", "1");
+
 /// Deadlines that a child has for its first answer: libraries are loaded before it, which takes a
 /// minute and more where many workers start on a few cores.
 const START: u32 = 5;
@@ -42,6 +47,8 @@ const END: Timespec = Timespec {
 /// ends too.
 pub(crate) struct Child {
     process: std::process::Child,
+    /// Whether its end was waited for, and its number may be another's.
+    waited: bool,
     input: ChildStdin,
     answers: Answers<ChildStdout>,
     errors: Errors,
@@ -62,6 +69,7 @@ impl Child {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
+            .env(COMMAND.0, COMMAND.1)
             .process_group(0);
         for (name, value) in ENVIRONMENT {
             if std::env::var_os(name).is_none() {
@@ -76,6 +84,7 @@ impl Child {
         match Errors::of(errors, pid) {
             Ok(errors) => Ok(Self {
                 process,
+                waited: false,
                 input,
                 answers: Answers::of(output),
                 errors,
@@ -97,6 +106,10 @@ impl Child {
         // A pipe that is closed is found again as an end below, with its cause.
         let _ = self.input.write_all(&line);
         let garbage = |line: &[u8]| Fault::Garbage(String::from_utf8_lossy(line).into_owned());
+        let unread = |line: &[u8], error: serde_json::Error| match error.classify() {
+            Category::Data => Fault::Answer(error),
+            Category::Io | Category::Syntax | Category::Eof => garbage(line),
+        };
         let patience = match ask {
             Ask::Describe { .. } => START * self.deadline,
             Ask::Initialise(_) | Ask::Gradient { .. } | Ask::Score { .. } | Ask::Predict { .. } => {
@@ -107,7 +120,7 @@ impl Child {
             Waited::Line(line) => match serde_json::from_slice(&line) {
                 Ok(Answer::Failed { why }) => Err(Fault::Failed(why)),
                 Ok(answer) => Ok(answer),
-                Err(_) => Err(garbage(&line)),
+                Err(error) => Err(unread(&line, error)),
             },
             Waited::TooLong(line) => Err(garbage(&line)),
             Waited::Silence => Err(Fault::Silent(patience)),
@@ -118,28 +131,32 @@ impl Child {
     /// How it ended; one that only closed its standard output is killed.
     fn ended(&mut self, ask: &Ask) -> Fault {
         let waited = gone(&self.process, END);
+        // What it started and left behind ends with it.
+        kill_group(&self.process);
+        self.waited = true;
+        let how = match self.process.wait() {
+            Ok(how) => how,
+            Err(error) => return Fault::Start(error),
+        };
         if waited.is_err() {
-            kill(&mut self.process);
+            return Fault::Closed;
         }
-        match self.process.wait() {
-            Ok(how) => Fault::Ended {
-                how,
-                when: match ask {
-                    Ask::Describe { .. } | Ask::Initialise(_) => "at its start",
-                    Ask::Gradient { .. } | Ask::Score { .. } | Ask::Predict { .. } => {
-                        "in the middle"
-                    }
-                },
-                said: self.errors.last_words(),
+        Fault::Ended {
+            how,
+            when: match ask {
+                Ask::Describe { .. } | Ask::Initialise(_) => "at its start",
+                Ask::Gradient { .. } | Ask::Score { .. } | Ask::Predict { .. } => "in the middle",
             },
-            Err(error) => Fault::Start(error),
+            said: self.errors.last_words(),
         }
     }
 }
 
 impl Drop for Child {
     fn drop(&mut self) {
-        kill(&mut self.process);
+        if !self.waited {
+            kill(&mut self.process);
+        }
     }
 }
 
@@ -155,10 +172,15 @@ fn gone(process: &std::process::Child, patience: Timespec) -> rustix::io::Result
 
 /// Ends a child and what it has started in its group, and waits for it.
 fn kill(process: &mut std::process::Child) {
-    if let Ok(None) = process.try_wait() {
-        // Its id is its own until it was waited for.
-        let group = i32::try_from(process.id()).ok().and_then(Pid::from_raw);
-        let _ = group.map(|group| kill_process_group(group, Signal::KILL));
-        let _ = process.wait();
-    }
+    kill_group(process);
+    // Nothing is left to be told of a process that cannot be waited for.
+    let _ = process.wait();
+}
+
+/// Ends all of a child's group. Its number belongs to it until the child was waited for, also when
+/// that has ended already.
+fn kill_group(process: &std::process::Child) {
+    let group = i32::try_from(process.id()).ok().and_then(Pid::from_raw);
+    // An error says that none of them is left.
+    let _ = group.map(|group| kill_process_group(group, Signal::KILL));
 }

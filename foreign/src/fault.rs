@@ -28,15 +28,22 @@ pub(crate) enum Fault {
         when: &'static str,
         said: Option<String>,
     },
+    /// It cannot answer any more, and went on.
+    #[error("closed its standard output and went on; leave it to resilin_model.py")]
+    Closed,
     /// It does not answer.
     #[error("has not answered for {} s; mend it, or raise [model] deadline", .0.as_secs_f64())]
     Silent(Duration),
     /// A line that is no answer.
     #[error(
-        "wrote what is no answer: {}; leave its standard output to resilin_model.py",
+        "wrote what is no answer: {}; leave its standard output to resilin_model.py, and print \
+         after it is imported or to standard error",
         shown(.0)
     )]
     Garbage(String),
+    /// An answer that lacks something, or has it otherwise.
+    #[error("gave an answer that cannot be read: {0}; docs/foreign-models.md has its keys")]
+    Answer(serde_json::Error),
     /// An answer to another question.
     #[error(
         "gave an answer to another question; leave its standard input and output to resilin_model.py"
@@ -95,7 +102,8 @@ mod tests {
         let garbage = Fault::Garbage(format!("one\ntwo{}", "x".repeat(SHOWN))).of(&command);
         let expected = format!(
             "the model command `python3 model.py` wrote what is no answer: one two{}...; leave its \
-             standard output to resilin_model.py",
+             standard output to resilin_model.py, and print after it is imported or to standard \
+             error",
             "x".repeat(SHOWN - 7)
         );
         assert_eq!(garbage.to_string(), expected);

@@ -2,7 +2,9 @@
 
 mod python;
 
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use resilin_core::job::Document;
 use resilin_core::{PartitionId, Step};
@@ -246,6 +248,11 @@ fn a_command_that_does_not_start_is_refused_by_name() {
             "gives initial weights that are not finite; initialise them otherwise",
         ),
         of(
+            "terse",
+            "gave an answer that cannot be read: missing field `tensors`; docs/foreign-models.md \
+             has its keys",
+        ),
+        of(
             "old",
             "speaks protocol 0, and this program 1; use the resilin_model.py of this version",
         ),
@@ -261,7 +268,8 @@ fn a_command_that_fails_in_a_run_is_named() {
     if !has_python() {
         return;
     }
-    let hand = "leave its standard output to resilin_model.py";
+    let hand = "leave its standard output to resilin_model.py, and print after it is imported or \
+                to standard error";
     for (how, more, why) in [
         (
             "crash 2",
@@ -295,6 +303,11 @@ fn a_command_that_fails_in_a_run_is_named() {
              resilin_model.py",
         ),
         (
+            "closes 2",
+            "",
+            "closed its standard output and went on; leave it to resilin_model.py",
+        ),
+        (
             "raise 2",
             "",
             "failed: KeyError: 'x'; its lines in the log say where",
@@ -312,6 +325,27 @@ fn a_command_that_fails_in_a_run_is_named() {
             failed.to_string(),
             format!("the model command `{command}` {why}")
         );
+    }
+}
+
+/// A command's own children end with it, also where it has ended by itself.
+#[test]
+fn what_a_command_leaves_behind_is_ended() {
+    if !has_python() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let file = folder.path().join("left");
+    let task = task(RUN, &command(&format!("leaves {} 2", file.display())), "");
+    let failed = reference::run(&task.expect("it starts"), |_| {}).expect_err("it fails");
+    assert!(failed.to_string().contains("exit status: 7"), "{failed}");
+    let left = std::fs::read_to_string(file).expect("it was started");
+    let stat = PathBuf::from(format!("/proc/{left}/stat"));
+    let deadline = Instant::now() + Duration::from_secs(10);
+    // Whoever waits for it then may take a while; its name has no blanks.
+    while std::fs::read_to_string(&stat).is_ok_and(|stat| stat.split(' ').nth(2) != Some("Z")) {
+        assert!(Instant::now() < deadline, "process {left} is left");
+        std::thread::yield_now();
     }
 }
 

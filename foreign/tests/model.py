@@ -6,19 +6,24 @@ HOW says what goes wrong, from STEP on.
 import math
 import os
 import random
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 # The repository stays as it is.
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "python"))
 
-import resilin_model
-
 HOW = sys.argv[1] if len(sys.argv) > 1 else "well"
 FROM = int(sys.argv[-1]) if len(sys.argv) > 2 else 0
-# Keeps its place in front of a pipe to the other side, which `serve` takes away.
+# Keeps its place in front of a pipe to the other side, which the import takes away.
 ANSWERS = os.fdopen(os.dup(1), "w")
+
+import resilin_model
+
+# As models do that tell their device or version: this is no answer.
+print("a model, with", HOW)
 
 
 class Softmax(resilin_model.Model):
@@ -129,10 +134,20 @@ def go_wrong(batch):
         print(gradient % (650, batch.rows + 1), file=ANSWERS, flush=True)
     if HOW == "other":
         print('{"answer":"score","rows":1,"correct":1,"loss_sum":0}', file=ANSWERS, flush=True)
+    if HOW == "leaves":
+        left = subprocess.Popen(["sleep", "1000"], stdout=subprocess.DEVNULL)
+        Path(sys.argv[2]).write_text(str(left.pid))
+        os._exit(7)
+    if HOW == "closes":
+        os.close(ANSWERS.fileno())
+        os.close(resilin_model._answers.fileno())
+        time.sleep(1000)
     if HOW == "raise":
         raise KeyError("x")
 
 
+if HOW == "terse":
+    print('{"answer":"description","protocol":1}', file=ANSWERS, flush=True)
 if HOW == "old":
     resilin_model.PROTOCOL = 0
 if HOW == "mute":

@@ -174,8 +174,9 @@ impl Job {
         }
         if data != self.settings.data {
             let cause = format!(
-                "this worker's rows differ from the run's (digest {data}, the run has {}); give it \
-                 the same files",
+                "this worker's rows differ from the run's, or its model's fingerprint does (digest \
+                 {data}, the run has {}); give it the same files, and the same model with the same \
+                 libraries",
                 self.settings.data
             );
             effects.push(Effect::Say(incarnation, CoordinatorSays::Refuse { cause }));
