@@ -1,5 +1,6 @@
 //! Talks to a coordinator through its HTTP interface.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -111,8 +112,9 @@ impl Client {
             error: String,
         }
         let response = sent.map_err(|error| {
+            let remedy = remedy(&error);
             Exit::Fault(format!(
-                "no coordinator answers at {}: {error}; it may have been killed: start it again, or name another one with --state or --api",
+                "no coordinator answers at {}: {error}; {remedy}",
                 self.api
             ))
         })?;
@@ -151,4 +153,15 @@ pub(crate) fn secret(path: &Path) -> Result<String, Exit> {
         ));
     }
     Ok(secret.into())
+}
+
+/// What to do where nobody answers as a coordinator does.
+fn remedy(error: &ureq::Error) -> &'static str {
+    match error {
+        ureq::Error::Io(error) if error.kind() == io::ErrorKind::ConnectionReset => {
+            "it was killed just now, or that is the port that workers join: name the coordinator's \
+             `api` address, or its --state"
+        }
+        _ => "it may have been killed: start it again, or name another one with --state or --api",
+    }
 }

@@ -27,14 +27,15 @@ pub(crate) struct Scale {
 impl Scale {
     pub(crate) fn run(&self) -> Result<(), Exit> {
         let client = self.client.client()?;
-        if let Some(workers) = self.workers {
-            client.post("scale", &json!({ "workers": workers }))?;
-            print::line(&format!("{workers} workers are wanted"))?;
-        }
+        // First what can be refused, so that an error means that nothing was changed.
         if let Some(shards) = self.shards {
             let body = json!({ "shards": shards, "at": self.at });
             client.post("reshard", &body)?;
             print::line(&format!("{shards} shards are wanted"))?;
+        }
+        if let Some(workers) = self.workers {
+            client.post("scale", &json!({ "workers": workers }))?;
+            print::line(&format!("{workers} workers are wanted"))?;
         }
         Ok(())
     }
