@@ -17,6 +17,9 @@ const SHAPES: [(usize, usize, usize); 6] = [
     (65, 513, 18),
 ];
 
+/// Shapes that are checked besides: at and beyond the tiles of 8 x 48 that our own kernel has.
+const TILES: [(usize, usize, usize); 3] = [(9, 40, 48), (70, 130, 50), (67, 270, 96)];
+
 /// Inner dimension that the product handles at a time.
 const BLOCK: usize = 256;
 
@@ -35,7 +38,7 @@ enum Transposed {
 /// # Errors
 /// The first product that differs, naming FMA and the remedy.
 pub fn check() -> Result<(), String> {
-    for (rows, inner, columns) in SHAPES {
+    for (rows, inner, columns) in SHAPES.into_iter().chain(TILES) {
         for transposed in [Transposed::Neither, Transposed::Left, Transposed::Right] {
             for write in [Write::Replace, Write::Add] {
                 let single = agrees::<f32>(rows, inner, columns, transposed, write, libm::fmaf);

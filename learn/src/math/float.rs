@@ -3,7 +3,9 @@
 use std::fmt::Debug;
 use std::ops::{AddAssign, MulAssign, Neg};
 
-use ndarray::LinalgScalar;
+use ndarray::{ArrayView2, LinalgScalar};
+
+use super::product::{self, Write};
 
 /// f32 or f64, with the constants that the polynomials need.
 pub trait Float:
@@ -64,6 +66,15 @@ pub trait Float:
     fn to_f64(self) -> f64;
     /// The bits, widened, for comparing and hashing.
     fn bits(self) -> u64;
+    /// Writes a product with a kernel of this type's own, if there is one here for these operands.
+    fn multiply_wide(
+        _left: ArrayView2<'_, Self>,
+        _right: ArrayView2<'_, Self>,
+        _into: &mut [Self],
+        _write: Write,
+    ) -> bool {
+        false
+    }
 }
 
 /// Implements what differs only in the names of the types.
@@ -139,6 +150,15 @@ impl Float for f32 {
     ];
 
     common!(f32, u32, i32, 23, 127, libm::logf, libm::erff);
+
+    fn multiply_wide(
+        left: ArrayView2<'_, Self>,
+        right: ArrayView2<'_, Self>,
+        into: &mut [Self],
+        write: Write,
+    ) -> bool {
+        product::multiply_wide(left, right, into, write)
+    }
 }
 
 impl Float for f64 {
