@@ -97,6 +97,10 @@ impl JobActor {
                     self.common.peers().store.do_send(store::KeepWishes(wishes));
                 }
                 job::Effect::Append(record) => records.push(record),
+                job::Effect::Commit(step) => {
+                    self.append(std::mem::take(&mut records));
+                    self.common.peers().store.do_send(store::Commit(step));
+                }
                 job::Effect::Saver(event) => for_saver.push(event),
                 job::Effect::Close(outcome) => {
                     self.append(std::mem::take(&mut records));
@@ -132,7 +136,8 @@ impl JobActor {
         for effect in effects {
             match effect {
                 saver::Effect::RequestCut => news.push(job::Event::Order(ShardOrder::RequestCut)),
-                saver::Effect::Commit(step) => store.do_send(store::Commit(step)),
+                saver::Effect::Commit(step) => news.push(job::Event::Commit(step)),
+                saver::Effect::NotCommitted(step) => news.push(job::Event::NotCommitted(step)),
                 saver::Effect::Abandon(step) => store.do_send(store::Abandon(step)),
                 saver::Effect::CutOverAt(slice, step) => {
                     news.push(job::Event::OrderSlice(slice, ShardOrder::CutOver { step }));

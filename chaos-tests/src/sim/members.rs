@@ -140,6 +140,10 @@ impl Sim<'_> {
                 self.ask_store(Request::Append(Box::new(record)), Span(20_000));
                 Ok(())
             }
+            job::Effect::Commit(step) => {
+                self.ask_commit(step);
+                Ok(())
+            }
             job::Effect::Saver(event) => self.saver(event),
             job::Effect::Close(outcome) => {
                 let takes = self.micros(500, 3_000);

@@ -29,13 +29,8 @@ impl Sim<'_> {
         for effect in effects {
             match effect {
                 Effect::RequestCut => self.job(job::Event::Order(ShardOrder::RequestCut))?,
-                Effect::Commit(step) => {
-                    if self.plant == Some(Plant::AnnouncedEarly) {
-                        self.soon(20, 21, Local::Saver(Event::Committed(step)));
-                    }
-                    let takes = self.micros(500, 8_000);
-                    self.ask_store(Request::Commit(step), takes);
-                }
+                Effect::Commit(step) => self.job(job::Event::Commit(step))?,
+                Effect::NotCommitted(step) => self.job(job::Event::NotCommitted(step))?,
                 Effect::Abandon(step) => self.ask_store(Request::Abandon(step), Span(10_000)),
                 Effect::CutOverAt(slice, step) => {
                     self.job(job::Event::OrderSlice(slice, ShardOrder::CutOver { step }))?;
@@ -48,6 +43,14 @@ impl Sim<'_> {
             }
         }
         Ok(())
+    }
+
+    pub(super) fn ask_commit(&mut self, step: Step) {
+        if self.plant == Some(Plant::AnnouncedEarly) {
+            self.soon(20, 21, Local::Saver(Event::Committed(step)));
+        }
+        let takes = self.micros(500, 8_000);
+        self.ask_store(Request::Commit(step), takes);
     }
 
     /// Into the store's mailbox; the call takes so long once it is its turn.

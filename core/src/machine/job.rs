@@ -273,14 +273,9 @@ impl Job {
         match event {
             Event::Member(member) => self.member(now, member, effects),
             Event::Shard(report) => self.report(now, report, effects),
-            Event::Durable(step) => {
-                self.durable = self.durable.max(Some(step));
-                self.chain = self.chain.split_off(&step.next());
-                (self.degraded, self.unsaved) = (None, None);
-                effects.push(Effect::Tell(Fact::Durable { version: step }));
-                // The last cut may have been left out because this one was being written.
-                self.cut_at_rest(effects);
-            }
+            Event::Commit(step) => self.commit(step, effects),
+            Event::NotCommitted(step) => self.commit_over(step, effects),
+            Event::Durable(step) => self.is_durable(step, effects),
             Event::Degraded(reason) => {
                 if self.degraded.as_ref() != Some(&reason) {
                     let cause = reason.clone();

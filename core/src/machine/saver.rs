@@ -42,8 +42,10 @@ pub enum Event {
 pub enum Effect {
     /// Ask every slice to cut at its next vote.
     RequestCut,
-    /// All files are there: sync the ledger, write the manifest, then the commit record.
+    /// Tell the job: all files are there, have the version committed.
     Commit(Step),
+    /// Tell the job: the commit failed.
+    NotCommitted(Step),
     /// Remove what was written of the cut.
     Abandon(Step),
     /// Tell every slice that the cut is over.
@@ -141,6 +143,7 @@ impl Saver {
             Event::Failed(None, step, reason) => {
                 if self.is_committing(step) {
                     self.give_up(now, step, reason, effects);
+                    effects.push(Effect::NotCommitted(step));
                 }
             }
             Event::Recorded(step) => {

@@ -171,6 +171,8 @@ impl Center {
                 });
             }
             Effect::Append(_) | Effect::Tell(_) => {}
+            // The store is quick.
+            Effect::Commit(step) => turns.push_back(Turn::Saver(saver::Event::Committed(step))),
             Effect::Saver(event) => turns.push_back(Turn::Saver(event)),
             Effect::Close(_) => turns.push_back(Turn::Job(Event::Closed)),
             Effect::Over(outcome) => self.over = Some(outcome),
@@ -185,13 +187,14 @@ impl Center {
     }
 }
 
-/// What the saver's effect leads to, with a store that is quick.
+/// What the saver's effect leads to.
 fn saved(effect: saver::Effect) -> Option<Turn> {
     use resilin_core::message::ShardOrder;
     use saver::Effect as Saving;
     match effect {
         Saving::RequestCut => Some(Turn::Job(Event::Order(ShardOrder::RequestCut))),
-        Saving::Commit(step) => Some(Turn::Saver(saver::Event::Committed(step))),
+        Saving::Commit(step) => Some(Turn::Job(Event::Commit(step))),
+        Saving::NotCommitted(step) => Some(Turn::Job(Event::NotCommitted(step))),
         Saving::Abandon(_) => None,
         Saving::CutOverAt(slice, step) => {
             let order = ShardOrder::CutOver { step };

@@ -18,6 +18,8 @@ pub(super) enum Keeping {
     Branch(Branch, Why),
     /// Views, each with its cause.
     Views(Vec<(SliceView, String)>),
+    /// A checkpoint: the branch that is to begin for this reason waits for what comes of it.
+    Commit(String),
 }
 
 /// Why a branch begins.
@@ -45,11 +47,32 @@ impl SliceState {
 }
 
 impl Job {
-    /// All slices go back to the newest version that is durable.
+    /// All slices go back to the newest version that is durable. While another is being committed
+    /// it is not known which that is, and a branch from before would supersede lines of a version
+    /// that is announced. The store does one after the other: waiting takes no longer.
     pub(super) fn roll_back(&mut self, cause: String, effects: &mut Vec<Effect>) {
+        if self.hosting.committing.is_some() {
+            self.hosting.keeping = Some(Keeping::Commit(cause));
+            return;
+        }
         let Branch { map, shards, .. } = self.branch;
         let base = self.durable.unwrap_or_default();
         self.keep_branch(map, shards, base, Why::Lost(cause), effects);
+    }
+
+    pub(super) fn commit(&mut self, version: Step, effects: &mut Vec<Effect>) {
+        self.hosting.committing = Some(version);
+        effects.push(Effect::Commit(version));
+    }
+
+    /// It is known what came of a commit.
+    pub(super) fn commit_over(&mut self, version: Step, effects: &mut Vec<Effect>) {
+        self.hosting.committing.take_if(|step| *step == version);
+        let over = self.hosting.committing.is_none();
+        let waits = |keeping: &mut Keeping| over && matches!(keeping, Keeping::Commit(_));
+        if let Some(Keeping::Commit(cause)) = self.hosting.keeping.take_if(waits) {
+            self.roll_back(cause, effects);
+        }
     }
 
     pub(super) fn keep_branch(
@@ -81,7 +104,7 @@ impl Job {
     pub(super) fn branch_kept(&mut self, now: Time, kept: Timeline, effects: &mut Vec<Effect>) {
         let current = |keeping: &mut Keeping| match keeping {
             Keeping::Branch(branch, _) => branch.timeline == kept,
-            Keeping::Views(_) => false,
+            Keeping::Views(_) | Keeping::Commit(_) => false,
         };
         let Some(Keeping::Branch(branch, why)) = self.hosting.keeping.take_if(current) else {
             return;
@@ -89,10 +112,6 @@ impl Job {
         self.hosting.trouble = None;
         self.begin(now, branch, effects);
         match why {
-            // A cut that was being committed meanwhile is a better base.
-            Why::Lost(cause) if self.durable > Some(branch.base) => {
-                self.roll_back(cause, effects);
-            }
             Why::Lost(cause) => {
                 let base = branch.base;
                 effects.push(Effect::Tell(Fact::Rollback { base, cause }));

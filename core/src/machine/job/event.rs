@@ -40,6 +40,10 @@ pub enum Event {
     Host(HostNews),
     /// A slice in the coordinator's process reports.
     Shard(ShardReport),
+    /// The saver has all of a version, and wants it committed.
+    Commit(Step),
+    /// What `Effect::Commit` asked for could not be written.
+    NotCommitted(Step),
     /// A version is durable.
     Durable(Step),
     /// A cut failed.
@@ -127,6 +131,9 @@ pub enum Effect {
     KeepWishes(Wishes),
     /// Append to the ledger; synced no later than the next commit.
     Append(Record),
+    /// Sync the ledger with all that was appended, write the manifest, then the commit record. The
+    /// saver is told how it went. A version of a branch that was left meanwhile is refused.
+    Commit(Step),
     /// Tell the saver, after what was appended.
     Saver(saver::Event),
     /// Write down for good how the run ended; answered by `Closed`.

@@ -47,6 +47,8 @@ pub(super) struct Hosting {
     pub(super) hosts: SortedMap<Incarnation, Host>,
     /// What is being written down.
     pub(super) keeping: Option<branch::Keeping>,
+    /// The version that is being committed.
+    pub(super) committing: Option<Step>,
     /// Nothing is written before: the last try failed for the reason.
     pub(super) trouble: Option<(Time, String)>,
     /// Backups that are in sync, as the primary said under that view.
@@ -85,6 +87,7 @@ impl Hosting {
         Self {
             hosts: known,
             keeping: None,
+            committing: None,
             trouble: None,
             synced: SortedMap::new(),
             fresh: SortedSet::new(),

@@ -254,6 +254,16 @@ impl Job {
         self.compare(version, chain, effects);
     }
 
+    pub(super) fn is_durable(&mut self, version: Step, effects: &mut Vec<Effect>) {
+        self.durable = self.durable.max(Some(version));
+        self.chain = self.chain.split_off(&version.next());
+        (self.degraded, self.unsaved) = (None, None);
+        effects.push(Effect::Tell(Fact::Durable { version }));
+        self.commit_over(version, effects);
+        // The last cut may have been left out because this one was being written.
+        self.cut_at_rest(effects);
+    }
+
     /// Replay must make the lines that a superseded branch had (PROTOCOL 2).
     fn compare(&mut self, version: Step, chain: [u8; 32], effects: &mut Vec<Effect>) {
         let Some(before) = self.settings.superseded.remove(&version) else {

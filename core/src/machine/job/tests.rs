@@ -2,6 +2,7 @@
 
 mod audits;
 mod balance;
+mod commits;
 mod copies;
 mod finish;
 mod held_back;
