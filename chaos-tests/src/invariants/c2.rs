@@ -1,5 +1,5 @@
-//! C2: no start goes back behind an announced version that was not left by a rollback, unless that
-//! checkpoint was damaged.
+//! C2: no start and no branch goes back behind an announced version, unless that checkpoint was
+//! damaged.
 
 use resilin_core::Step;
 
@@ -8,6 +8,8 @@ use super::{Fact, Invariant, World, ensure};
 #[derive(Default)]
 pub(super) struct Kept {
     announced: Step,
+    /// The branch that comes next could not begin at the newest checkpoint.
+    damaged: bool,
 }
 
 impl Invariant for Kept {
@@ -19,15 +21,17 @@ impl Invariant for Kept {
         if let Fact::Announced { step, .. } = fact {
             self.announced = self.announced.max(*step);
         }
-        // A version may become durable between a rollback's decision and its branch.
-        if let Fact::Branched(branch) = fact {
-            self.announced = self.announced.min(branch.base);
-        }
-        let Fact::Began { base, damaged, .. } = fact else {
+        self.damaged |= matches!(fact, Fact::BaseDamaged);
+        let (base, damaged) = if let Fact::Branched(branch) = fact {
+            (branch.base, self.damaged)
+        } else if let Fact::Began { base, damaged, .. } = fact {
+            (*base, *damaged)
+        } else {
             return Ok(());
         };
-        let announced = std::mem::replace(&mut self.announced, *base);
-        ensure(*base >= announced || *damaged, || {
+        let announced = std::mem::replace(&mut self.announced, base);
+        self.damaged = false;
+        ensure(base >= announced || damaged, || {
             format!("a start from {base}, {announced} was announced")
         })
     }

@@ -78,6 +78,8 @@ pub enum Fact<'a> {
         /// Digests of its blocks.
         digests: &'a [Digest],
     },
+    /// The checkpoint at which a branch was to begin is damaged.
+    BaseDamaged,
     /// The coordinator, still alive, began another branch, which is durable.
     Branched(Branch),
     /// The primary of a slice says that it serves a version.

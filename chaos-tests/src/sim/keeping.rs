@@ -172,6 +172,9 @@ impl Sim<'_> {
 
     /// What was to be written down is durable, or is not.
     pub(super) fn kept(&mut self, event: job::Event) -> Checked {
+        if let job::Event::BaseDamaged(_) = event {
+            self.checker.see(&Fact::BaseDamaged)?;
+        }
         if let job::Event::BranchKept(timeline) = event {
             let coordinator = self.coordinator.as_mut().expect("it hears");
             let branch = coordinator.store.branch();
