@@ -110,6 +110,7 @@ pub(super) fn multiply(
     true
 }
 
+/// `rows x inner @ inner x columns`, with rows and columns.
 struct Sizes {
     rows: usize,
     inner: usize,
@@ -128,7 +129,7 @@ fn blocks(
 ) {
     let registers = sizes.columns.div_ceil(LANES);
     // As equally wide as they can be.
-    let width = registers.div_ceil(registers.div_ceil(WIDTH).max(1)).max(1);
+    let width = registers.div_ceil(registers.div_ceil(WIDTH));
     panel.resize(panel.len().max(WIDTH * INNER), [0.0; LANES]);
     for first in (0..sizes.inner).step_by(INNER) {
         let inner = INNER.min(sizes.inner - first);
