@@ -234,8 +234,8 @@ impl SliceKernel {
                 self.sum.run(nodes, tile.start, &mut gradient[tile.clone()]);
                 match role {
                     Role::Trained => {
-                        let preparation = &self.plan.rule.preparation;
-                        preparation.apply(weight, weights, gradient, tile.clone());
+                        let rule = &self.plan.rule;
+                        rule.prepare(weight, weights, gradient, tile.clone());
                         squares.add(&gradient[tile]);
                     }
                     Role::Buffer => {

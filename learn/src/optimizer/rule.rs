@@ -1,5 +1,7 @@
 //! Everything that turns a summed gradient into new weights.
 
+use std::ops::Range;
+
 use super::{Optimizer, Preparation};
 use crate::kernel::{SCHEDULE, WEIGHTS};
 use crate::schedule::LearningRate;
@@ -25,5 +27,11 @@ impl UpdateRule {
             .chain(moments)
             .chain(schedule)
             .collect()
+    }
+
+    /// Replaces the sums of `range` by gradients. For f32 alone, so that it is compiled here, where
+    /// loops are optimised, and not in each crate that calls it.
+    pub fn prepare(&self, weight: f32, weights: &[f32], sums: &mut [f32], range: Range<usize>) {
+        self.preparation.apply(weight, weights, sums, range);
     }
 }

@@ -65,8 +65,7 @@ impl Engine {
             let range = start..length.min(start + TILE);
             let weight = result.outcome.weight as f32;
             let sums = &mut self.gradient;
-            rule.preparation
-                .apply(weight, &self.weights, sums, range.clone());
+            rule.prepare(weight, &self.weights, sums, range.clone());
             rule.optimizer.apply(Update {
                 step,
                 learning_rate: rule.rate.lr(step, &Memory::default()),
