@@ -2,12 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use resilin_core::frame::{Checksum, FrameError};
+use resilin_core::frame::{Checksum, FrameError, Message};
 use resilin_core::handshake::{Fingerprint, Hello, PROTOCOL, RefusalCode, Role, Token};
 use resilin_core::message::{HostWelcome, Welcome};
 use resilin_core::{Incarnation, RunId, Span};
 use resilin_learn::numerics;
-use serde::de::DeserializeOwned;
 
 use crate::clock::duration;
 use crate::exit::Exit;
@@ -26,7 +25,7 @@ pub(crate) const REDIAL_LIMIT: Span = Span::from_millis(60_000);
 const PAUSES: (Span, Span) = (Span::from_millis(20), Span::from_millis(500));
 
 /// The coordinator's first word to a member.
-pub(crate) trait Greeting: DeserializeOwned {
+pub(crate) trait Greeting: Message {
     /// The run.
     fn run(&self) -> RunId;
 }

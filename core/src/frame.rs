@@ -14,18 +14,17 @@
 
 mod error;
 mod header;
+mod message;
 mod prelude;
 mod sparse;
 #[cfg(test)]
 mod tests;
 
-use std::io::Cursor;
-
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 pub use error::FrameError;
 pub use header::{DataHeader, Encoding, Kind};
+pub use message::{Message, decode_message};
 use prelude::sealed;
 pub use prelude::{
     Checksum, FORMAT, FrameKind, MAGIC, MAX_CONTROL_BYTES, MAX_HEADER_BYTES, MAX_PIECE_BYTES,
@@ -125,17 +124,6 @@ fn write_head<H: Serialize>(
     Ok(())
 }
 
-/// Decodes a control payload or a header; bytes after the message are an error.
-pub fn decode_message<M: DeserializeOwned>(bytes: &[u8]) -> Result<M, FrameError> {
-    let mut deserializer = rmp_serde::Deserializer::new(Cursor::new(bytes));
-    deserializer.set_max_depth(MAX_DEPTH);
-    let message = M::deserialize(&mut deserializer).map_err(message_error)?;
-    match bytes.len() as u64 - deserializer.position() {
-        0 => Ok(message),
-        trailing => Err(FrameError::Trailing(trailing)),
-    }
-}
-
 fn message_error(error: impl std::fmt::Display) -> FrameError {
     FrameError::Message(error.to_string())
 }
@@ -175,11 +163,11 @@ impl<'a> Frame<'a> {
         let frame = match prelude.kind {
             FrameKind::Control => Self::Control(payload),
             FrameKind::Data => {
-                let header: DataHeader = decode_message(header)?;
+                let header = DataHeader::decode(header)?;
                 header.check(payload.len())?;
                 Self::Data(header, payload)
             }
-            FrameKind::Credit => Self::Credit(decode_message(header)?),
+            FrameKind::Credit => Self::Credit(Credit::decode(header)?),
         };
         Ok((frame, rest))
     }

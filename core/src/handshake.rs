@@ -260,6 +260,7 @@ fn differing<T: PartialEq>(found: Option<T>, wanted: Option<T>) -> Option<(T, T)
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::frame::Message;
 
     fn hello() -> Hello {
         Hello {
@@ -367,6 +368,6 @@ mod tests {
             panic!("not a control frame")
         };
         assert!(rest.is_empty());
-        assert_eq!(crate::frame::decode_message::<Hello>(payload), Ok(hello()));
+        assert_eq!(Hello::decode(payload), Ok(hello()));
     }
 }

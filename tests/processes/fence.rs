@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use resilin_core::frame::{DataHeader, Frame, Kind};
+use resilin_core::frame::{DataHeader, Frame, Kind, Message};
 use resilin_core::handshake::{Hello, Role};
 use resilin_core::message::{ShardSays, Verdict};
 use rustix::process::Signal;
@@ -102,7 +102,7 @@ fn recorded(bytes: &[u8]) -> Option<Recorded> {
     let (Frame::Control(hello), mut rest) = Frame::decode(bytes).ok()? else {
         return None;
     };
-    let said: Hello = resilin_core::frame::decode_message(hello).ok()?;
+    let said = Hello::decode(hello).ok()?;
     if !matches!(said.role, Role::WorkerData { .. }) {
         return None;
     }
@@ -146,7 +146,7 @@ fn repeat(recorded: &Recorded, target: &str) -> Verdict {
                     node,
                     verdict,
                     ..
-                } = resilin_core::frame::decode_message(message).expect("a slice speaks")
+                } = ShardSays::decode(message).expect("a slice speaks")
                 && (step, Some(node)) == (recorded.header.step, recorded.header.node)
             {
                 return verdict;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use resilin_core::frame::Checksum;
+use resilin_core::frame::{Checksum, decode_message};
 use resilin_core::handshake::Role;
 use resilin_core::{SliceId, Step};
 use serde::{Deserialize, Serialize};
@@ -194,7 +194,7 @@ async fn push_round(
 
 async fn answer(link: &mut Link) -> Result<Answer, BenchError> {
     match link.next().await {
-        Received::Control(message) => Ok(message.decode()?),
+        Received::Control(message) => Ok(decode_message(message.bytes())?),
         Received::Tensor { .. } => Err(BenchError::Side("receiving")),
         Received::Closed(cause) => Err(cause.into()),
     }
@@ -248,7 +248,7 @@ async fn take_round(link: &mut Link, work: &mut impl SliceWork) -> Result<(), Be
                 link.sender().send_control(&Answer::Stored { sequence })?;
             }
             Received::Control(message) => {
-                message.decode::<RoundOver>()?;
+                decode_message::<RoundOver>(message.bytes())?;
                 let start = Instant::now();
                 work.sum(&stored);
                 let sum = start.elapsed();

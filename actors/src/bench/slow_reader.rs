@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use resilin_core::frame::decode_message;
 use resilin_core::handshake::Role;
 use resilin_core::{SliceId, Step};
 use serde::{Deserialize, Serialize};
@@ -155,7 +156,7 @@ async fn push(plan: SlowReaderPlan, address: Address) -> Result<Pushed, BenchErr
         stopped = stopped.max(start.elapsed());
     }
     match data.next().await {
-        Received::Control(message) => message.decode::<AllTaken>()?,
+        Received::Control(message) => decode_message::<AllTaken>(message.bytes())?,
         Received::Tensor { .. } => return Err(BenchError::Side("receiving")),
         Received::Closed(cause) => return Err(cause.into()),
     };
@@ -269,7 +270,7 @@ async fn hear(mut control: Link, mut finished: oneshot::Receiver<()>) -> Result<
         tokio::select! {
             received = control.next() => match received {
                 Received::Control(message) => {
-                    message.decode::<Beat>()?;
+                    decode_message::<Beat>(message.bytes())?;
                     heard.beats += 1;
                     heard.until(Instant::now());
                 }

@@ -6,10 +6,9 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use resilin_core::frame::{self, FrameError, FrameKind, MAX_PIECE_BYTES};
+use resilin_core::frame::{self, FrameError, FrameKind, MAX_PIECE_BYTES, Message};
 use resilin_core::handshake::{Hello, HelloReply, MIN_WINDOW, Role};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use socket2::SockRef;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
@@ -202,7 +201,7 @@ pub(super) async fn tell<M: Serialize>(socket: &mut Socket, message: &M) -> Resu
 }
 
 /// Reads one handshake message.
-pub(super) async fn listen_for<M: DeserializeOwned>(socket: &mut Socket) -> Result<M, LinkError> {
+pub(super) async fn listen_for<M: Message>(socket: &mut Socket) -> Result<M, LinkError> {
     let prelude = read_prelude(socket).await?;
     match prelude.kind {
         FrameKind::Control => {}
@@ -211,5 +210,5 @@ pub(super) async fn listen_for<M: DeserializeOwned>(socket: &mut Socket) -> Resu
         }
     }
     let message = read_control(socket, &prelude, MAX_HANDSHAKE_BYTES).await?;
-    Ok(frame::decode_message(&message)?)
+    Ok(M::decode(&message)?)
 }

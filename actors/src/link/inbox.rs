@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use resilin_core::frame::{DataHeader, FrameError, decode_message};
-use serde::de::DeserializeOwned;
+use resilin_core::frame::{DataHeader, FrameError, Message};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::task::JoinHandle;
 
@@ -35,8 +34,8 @@ pub struct ControlMessage(Vec<u8>);
 
 impl ControlMessage {
     /// Decodes the message; bytes after it are an error.
-    pub fn decode<M: DeserializeOwned>(&self) -> Result<M, FrameError> {
-        decode_message(&self.0)
+    pub fn decode<M: Message>(&self) -> Result<M, FrameError> {
+        M::decode(&self.0)
     }
 
     /// The msgpack bytes.

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use resilin_core::frame::{
-    self, Checksum, Credit, DataHeader, Encoding, FrameError, FrameKind, PRELUDE_BYTES, Prelude,
-    Route,
+    self, Checksum, Credit, DataHeader, Encoding, FrameError, FrameKind, Message, PRELUDE_BYTES,
+    Prelude, Route,
 };
 use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 use tokio::sync::{Semaphore, mpsc};
@@ -83,7 +83,7 @@ impl Reader {
         self.deliver(Event::Control { message, room }).await
     }
 
-    async fn header<H: serde::de::DeserializeOwned>(
+    async fn header<H: Message>(
         &mut self,
         prelude: &Prelude,
         scratch: &mut Vec<u8>,
@@ -91,7 +91,7 @@ impl Reader {
         scratch.resize(prelude.header as usize, 0);
         self.source.read_exact(scratch).await?;
         prelude.check_head(scratch)?;
-        Ok(frame::decode_message(scratch)?)
+        Ok(H::decode(scratch)?)
     }
 
     async fn piece(

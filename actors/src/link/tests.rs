@@ -134,7 +134,7 @@ async fn next_tensor(link: &mut Link) -> (DataHeader, PooledBuffer) {
 
 async fn next_control(link: &mut Link) -> String {
     match soon(link.next()).await {
-        Received::Control(message) => message.decode().expect("a string"),
+        Received::Control(message) => frame::decode_message(message.bytes()).expect("a string"),
         other => panic!("not a control message: {other:?}"),
     }
 }

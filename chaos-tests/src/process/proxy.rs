@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use resilin_core::frame::{self, FrameKind, PRELUDE_BYTES, Prelude};
+use resilin_core::frame::{FrameKind, Message, PRELUDE_BYTES, Prelude};
 use resilin_core::handshake::Hello;
 use resilin_core::sorted::SortedMap;
 use tokio::io::AsyncReadExt;
@@ -305,8 +305,8 @@ async fn identify(client: &mut TcpStream) -> io::Result<(Vec<u8>, u32)> {
     }
     bytes.resize(PRELUDE_BYTES + prelude.payload as usize, 0);
     client.read_exact(&mut bytes[PRELUDE_BYTES..]).await?;
-    let hello: Hello = frame::decode_message(&bytes[PRELUDE_BYTES..])
-        .map_err(|error| strange(&error.to_string()))?;
+    let hello =
+        Hello::decode(&bytes[PRELUDE_BYTES..]).map_err(|error| strange(&error.to_string()))?;
     let pid = hello
         .name
         .rsplit_once(':')

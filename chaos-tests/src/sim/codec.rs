@@ -1,18 +1,17 @@
 //! The wire's encoding: what is sent here must be what arrives there, so that nothing is shared
 //! between processes by accident and slices can move out of the coordinator.
 
-use resilin_core::frame::{self, Checksum, DataHeader, Encoding, Frame, FrameError, Kind};
+use resilin_core::frame::{self, Checksum, DataHeader, Encoding, Frame, FrameError, Kind, Message};
 use resilin_core::machine::shard::Push;
 use resilin_core::{RunId, SliceId};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 
 use super::events::Packet;
 
 /// Through the codec and back. Bytes are compared, as a NaN is not equal to itself.
-pub(super) fn pass<T: Serialize + DeserializeOwned>(value: &T) -> T {
+pub(super) fn pass<T: Serialize + Message>(value: &T) -> T {
     let bytes = rmp_serde::to_vec_named(value).expect("every message has an encoding");
-    let back: T = rmp_serde::from_slice(&bytes).expect("what was encoded can be decoded");
+    let back = T::decode(&bytes).expect("what was encoded can be decoded");
     let again = rmp_serde::to_vec_named(&back).expect("every message has an encoding");
     assert_eq!(bytes, again, "the codec changes nothing");
     back

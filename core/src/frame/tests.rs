@@ -130,7 +130,7 @@ fn garbage_never_panics() {
         );
         // Behind an honest prelude the message decoder itself meets the garbage.
         if bytes.len() >= PRELUDE_BYTES {
-            let _ = decode_message::<DataHeader>(&bytes);
+            let _ = DataHeader::decode(&bytes);
             let kind = [FrameKind::Data, FrameKind::Credit][round % 2];
             let head = bytes.split_off(PRELUDE_BYTES);
             let prelude =
@@ -230,15 +230,12 @@ fn an_outgoing_message_over_the_limit_is_refused() {
 #[test]
 fn trailing_bytes_and_unknown_fields_are_rejected() {
     let mut message = rmp_serde::to_vec_named(&header()).expect("encodes");
-    assert_eq!(decode_message::<DataHeader>(&message), Ok(header()));
+    assert_eq!(DataHeader::decode(&message), Ok(header()));
     message.push(0xc0);
-    assert_eq!(
-        decode_message::<DataHeader>(&message),
-        Err(FrameError::Trailing(1))
-    );
+    assert_eq!(DataHeader::decode(&message), Err(FrameError::Trailing(1)));
     let other = rmp_serde::to_vec_named(&header().blocks).expect("encodes");
     assert!(matches!(
-        decode_message::<Credit>(&other),
+        Credit::decode(&other),
         Err(FrameError::Message(_))
     ));
 }
