@@ -328,6 +328,15 @@ fn a_command_that_fails_in_a_run_is_named() {
     }
 }
 
+#[test]
+fn what_is_printed_before_the_first_answer_is_none() {
+    if !has_python() {
+        return;
+    }
+    let chatty = task(RUN, &command("chatty"), "").expect("it starts");
+    assert_eq!(chatty.data_digest(), well().data_digest());
+}
+
 /// A command's own children end with it, also where it has ended by itself.
 #[test]
 fn what_a_command_leaves_behind_is_ended() {
