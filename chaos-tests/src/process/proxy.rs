@@ -178,6 +178,8 @@ impl Proxy {
         let Some(weather) = peers.get(&pid) else {
             return false;
         };
+        // Before the change: a cut may have ended them by the time that it has been told.
+        let connected = weather.receiver_count() > 0;
         weather.send_modify(|weather| match spoil {
             Spoil::Cut => weather.cuts += 1,
             Spoil::Silence(way) => {
@@ -193,7 +195,7 @@ impl Proxy {
                 };
             }
         });
-        weather.receiver_count() > 0
+        connected
     }
 
     /// Heals the connections of all processes.
