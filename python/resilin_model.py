@@ -93,8 +93,11 @@ def fill(view, values):
 
 def serve(model, fingerprint=""):
     """Answers until standard input ends, which is when Resilin's process does. `fingerprint` is any
-    text that must be the same for all processes, such as a version of the data."""
-    answers = _answers or _take_output()
+    text that must be the same for all processes, such as a version of the data. Does nothing but say
+    so where Resilin has not started the process: a model's file can be imported for its classes."""
+    if _answers is None:
+        print("resilin_model: nothing asks here; `resilin train` starts a model", file=sys.stderr)
+        return
     threading.Thread(target=_end_with_parent, daemon=True).start()
     server = _Server(model, fingerprint)
     # Not sys.stdin, so that no code of the model reads from it by chance.
@@ -105,8 +108,8 @@ def serve(model, fingerprint=""):
         except Exception as error:
             traceback.print_exc()
             answer = {"answer": "failed", "why": f"{type(error).__name__}: {error}"}
-        answers.write(json.dumps(answer, allow_nan=False) + "\n")
-        answers.flush()
+        _answers.write(json.dumps(answer, allow_nan=False) + "\n")
+        _answers.flush()
     sys.stdout.end()
 
 
