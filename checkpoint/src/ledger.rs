@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use resilin_core::ledger::Record;
 
+use crate::branches::Branches;
 use crate::error::{Result, StoreError};
 use crate::files::{self, Files, Writing, create_synced, free_name, rename_durably};
 use crate::line::{self, LedgerMark, Rest};
@@ -34,6 +35,7 @@ pub(crate) struct Ledger {
     synced: LedgerMark,
     /// The lines between the two.
     pending: Vec<u8>,
+    branches: Branches,
     /// `None` after a failure: the file must not be written again.
     file: Option<Box<dyn Writing>>,
 }
@@ -62,7 +64,8 @@ impl Ledger {
     /// Opens or creates the ledger in a run's directory.
     pub(crate) fn open(files: Arc<dyn Files>, dir: &Path) -> Result<(Self, Option<Cut>)> {
         let path = dir.join(LEDGER);
-        let (mark, rest) = line::read(files.as_ref(), &path, drop)?;
+        let mut branches = Branches::default();
+        let (mark, rest) = line::read(files.as_ref(), &path, |record| branches.add(&record))?;
         let length = files
             .length(&path)
             .map_err(StoreError::io("look at", &path))?;
@@ -77,6 +80,7 @@ impl Ledger {
             mark,
             synced: mark,
             pending: Vec::new(),
+            branches,
             file: None,
         };
         // Lines that an earlier process did not sync are durable only after this.
@@ -103,6 +107,10 @@ impl Ledger {
         self.mark
     }
 
+    pub(crate) fn branches(&self) -> &Branches {
+        &self.branches
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -122,6 +130,7 @@ impl Ledger {
         }
         self.pending.append(&mut lines);
         self.mark = mark;
+        records.iter().for_each(|record| self.branches.add(record));
         Ok(())
     }
 

@@ -4,6 +4,7 @@
 //! durable: a checkpoint once [`Sealed::commit`] returned, a number once its issuer returned.
 
 mod audit;
+mod branches;
 mod digest;
 mod error;
 mod events;

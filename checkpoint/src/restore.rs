@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use resilin_core::{Step, Timeline};
 use resilin_learn::kernel::extent;
 
+use crate::branches::Began;
 use crate::digest::sha256;
 use crate::error::{Result, StoreError};
 use crate::files::{self, Files};
@@ -98,7 +99,9 @@ fn good(run: &Run, commits: Vec<CommitRecord>) -> Result<Newest> {
     let mut skipped = Vec::new();
     for commit in commits.into_iter().rev() {
         let path = run.path().join(&commit.directory);
-        match check_committed(run.state().files(), &path, &commit, Depth::Digests) {
+        let checked = check_current(run, &commit)
+            .and_then(|()| check_committed(run.state().files(), &path, &commit, Depth::Digests));
+        match checked {
             Ok(manifest) => {
                 run.note_verified(&commit.directory);
                 let restored = Restored {
@@ -121,6 +124,18 @@ fn good(run: &Run, commits: Vec<CommitRecord>) -> Result<Newest> {
         restored: None,
         skipped,
     })
+}
+
+/// Checks that no later branch left a checkpoint behind.
+pub(crate) fn check_current(run: &Run, commit: &CommitRecord) -> Result<()> {
+    let Some(later) = run.left(commit) else {
+        return Ok(());
+    };
+    let Began { timeline, base } = later;
+    Err(StoreError::Refused(format!(
+        "{} was left behind: the run went on from step {base} in {timeline}",
+        commit.directory
+    )))
 }
 
 /// Checks a checkpoint against its commit record.

@@ -1,10 +1,10 @@
-//! Which checkpoints stay. Damaged ones are never counted, the last good one never goes, and a
-//! directory that cannot be deleted is a warning: training does not stop for it.
+//! Which checkpoints stay. Damaged ones and those of branches that were left are never counted, the
+//! last good one never goes, and a directory that cannot be deleted is a warning: training does not stop for it.
 
 use crate::error::{Result, StoreError};
 use crate::files::{self, free_name, rename_durably};
 use crate::records::{Batch, commit_key};
-use crate::restore::{Depth, check_committed};
+use crate::restore::{Depth, check_committed, check_current};
 use crate::run::{CommitRecord, Run};
 use crate::shared::TEMPORARY;
 
@@ -52,6 +52,7 @@ fn is_good(run: &Run, commit: &CommitRecord) -> Result<()> {
     };
     let path = run.path().join(&commit.directory);
     check_committed(run.state().files(), &path, commit, depth)?;
+    check_current(run, commit)?;
     run.note_verified(&commit.directory);
     Ok(())
 }

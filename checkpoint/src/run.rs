@@ -10,6 +10,7 @@ use resilin_core::{SliceId, Step, Timeline};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::branches::Began;
 use crate::error::{Result, StoreError};
 use crate::events::Events;
 use crate::history::History;
@@ -122,7 +123,8 @@ impl Run {
         Save::begin(self, set)
     }
 
-    /// The newest checkpoint whose every byte fits, and the newer ones that were skipped.
+    /// The newest checkpoint whose every byte fits and that no later branch left behind, and the
+    /// newer ones that were skipped.
     ///
     /// # Errors
     /// The record store's; a damaged checkpoint is skipped, not an error.
@@ -130,7 +132,7 @@ impl Run {
         restore::newest(self)
     }
 
-    /// The newest good checkpoint of this step.
+    /// The newest good checkpoint of this step that no later branch left behind.
     ///
     /// # Errors
     /// The record store's; a damaged checkpoint is passed over, not an error.
@@ -139,7 +141,7 @@ impl Run {
     }
 
     /// Deletes all but the newest `keep` good checkpoints (at least one is always kept). Damaged
-    /// ones are never counted.
+    /// ones, and those of branches that were left behind, are never counted.
     ///
     /// # Errors
     /// The record store's. A directory that cannot be deleted is a warning in the answer.
@@ -323,6 +325,12 @@ impl Run {
 
     pub(crate) fn directory(&self) -> &str {
         &self.0.directory
+    }
+
+    /// The branch that left a checkpoint behind.
+    pub(crate) fn left(&self, commit: &CommitRecord) -> Option<Began> {
+        let ledger = self.ledger();
+        ledger.branches().left(commit.timeline, commit.step)
     }
 
     /// The commit records, oldest first.

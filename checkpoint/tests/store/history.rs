@@ -8,7 +8,7 @@ use resilin_core::ledger::Record;
 use resilin_core::machine::job::Metrics;
 use resilin_core::{Step, Timeline};
 
-use crate::fixture::{NOW, chain, disk, identity, open_disk, open_run, save, step_record};
+use crate::fixture::{NOW, chain, disk, identity, newest, open_disk, open_run, save, step_record};
 
 fn first() -> Timeline {
     Timeline::first(NOW)
@@ -193,4 +193,45 @@ fn a_line_is_json_that_says_what_it_is() {
     let chain = blake3::Hash::from_bytes(chain(1)).to_hex();
     assert_eq!(line["record"]["step"]["chain"], chain.as_str());
     assert!(resilin_checkpoint::Files::length(&RealFiles, dir.path()).is_ok());
+}
+
+#[test]
+fn a_checkpoint_that_a_branch_with_steps_left_behind_is_not_gone_on_from() {
+    let disk = disk(0);
+    let state = open_disk(&disk).unwrap();
+    let run = open_run(&state).unwrap();
+    begin(&run);
+    for step in [2, 3, 5] {
+        save(&run, first(), step, 2).unwrap();
+    }
+    let (timeline, base) = (first().next(), Step(2));
+    run.append(&[Record::Rollback { timeline, base }]).unwrap();
+    // A branch without steps leaves nothing behind: the next one may begin later.
+    assert_eq!(newest(&run), Some(5));
+    run.append(&[step_record(timeline, 2)]).unwrap();
+    let seen = |run: &Run| {
+        let skipped = run.newest().unwrap().skipped;
+        let names = [5, 3].map(|step| resilin_checkpoint::directory_name(Step(step), first()));
+        assert_eq!(
+            skipped.iter().map(|s| &s.name).collect::<Vec<_>>(),
+            [&names[0], &names[1]]
+        );
+        assert!(
+            skipped[0].why.contains("the run went on from step 2"),
+            "{}",
+            skipped[0].why
+        );
+        assert_eq!(newest(run), Some(2));
+        assert!(run.at(Step(5)).unwrap().is_none());
+    };
+    seen(&run);
+    run.sync_ledger().unwrap();
+    drop((run, state));
+    let state = open_disk(&disk).unwrap();
+    let run = open_run(&state).unwrap();
+    seen(&run);
+    // They do not count as kept, either.
+    save(&run, timeline, 3, 2).unwrap();
+    let pruned = run.prune(1).unwrap();
+    assert_eq!((pruned.deleted.len(), newest(&run)), (3, Some(3)));
 }
