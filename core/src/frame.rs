@@ -12,6 +12,7 @@
 //! the payload of a data frame may lie in memory that both see (flag); then nothing follows the
 //! header. Lengths are checked against constants before anything is allocated for them.
 
+mod decode;
 mod error;
 mod header;
 mod message;

@@ -1,11 +1,10 @@
 //! Decoding, in one place: a message's decoder is long, and compiled where it is used. Whatever
 //! reads messages, from links to the simulator, shares those that are made here.
 
-use std::io::Cursor;
-
 use serde::de::DeserializeOwned;
 
-use super::{Credit, DataHeader, FrameError, MAX_DEPTH, message_error};
+use super::decode::Decoder;
+use super::{Credit, DataHeader, FrameError};
 use crate::handshake::{Hello, HelloReply};
 use crate::ledger::Record;
 use crate::message;
@@ -56,10 +55,9 @@ messages![
 /// # Errors
 /// As [`Message::decode`].
 pub fn decode_message<M: DeserializeOwned>(bytes: &[u8]) -> Result<M, FrameError> {
-    let mut deserializer = rmp_serde::Deserializer::new(Cursor::new(bytes));
-    deserializer.set_max_depth(MAX_DEPTH);
-    let message = M::deserialize(&mut deserializer).map_err(message_error)?;
-    match bytes.len() as u64 - deserializer.position() {
+    let mut decoder = Decoder::new(bytes);
+    let message = M::deserialize(&mut decoder)?;
+    match decoder.rest() as u64 {
         0 => Ok(message),
         trailing => Err(FrameError::Trailing(trailing)),
     }
