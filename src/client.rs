@@ -86,8 +86,10 @@ impl Client {
             request = request.header("Authorization", authorization);
         }
         let response = self.answered(request.call())?;
-        let read = response.into_body().read_json();
-        read.map_err(|error| Exit::Fault(format!("{} answers nonsense: {error}", self.api)))
+        let nonsense = |why: String| Exit::Fault(format!("{} answers nonsense: {why}", self.api));
+        let answer = response.into_body().read_to_vec();
+        let answer = answer.map_err(|error| nonsense(error.to_string()))?;
+        RunStatus::parse(&answer).map_err(|error| nonsense(error.to_string()))
     }
 
     /// Gives a command.

@@ -12,6 +12,7 @@ pub mod host;
 pub mod link;
 pub mod process;
 mod shard;
+mod spawn;
 mod stint;
 pub mod supervisor;
 pub mod worker;

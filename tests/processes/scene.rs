@@ -159,7 +159,7 @@ impl Scene {
     pub(crate) fn status(&self) -> Option<RunStatus> {
         let location = Location::read(&self.path("resilin-runs")).ok()??;
         let answer = ureq::get(format!("http://{}/v1/status", location.api)).call();
-        answer.ok()?.into_body().read_json().ok()
+        RunStatus::parse(&answer.ok()?.into_body().read_to_vec().ok()?).ok()
     }
 
     /// Waits until the run is as wanted.

@@ -9,6 +9,7 @@ use super::common::Common;
 use super::{fleet, store};
 use crate::link::{Knock, Listener};
 use crate::shard;
+use crate::spawn;
 
 /// Hands every connection on, for as long as the process lives.
 pub(super) async fn accept(mut listener: Listener, common: Arc<Common>) {
@@ -33,7 +34,7 @@ async fn route(knock: Knock, common: &Arc<Common>) {
             refuse(knock, text.into());
         }
         Link::Store { slice } => {
-            actix::spawn(store::serve(knock, slice, Arc::clone(common)));
+            spawn::beside(store::serve(knock, slice, Arc::clone(common)));
         }
         Link::WorkerData { slice } => match peers.shards.get(&slice) {
             Some(shard) => {
@@ -49,5 +50,5 @@ async fn route(knock: Knock, common: &Arc<Common>) {
 
 fn refuse(knock: Knock, reason: String) {
     let code = RefusalCode::Role;
-    actix::spawn(knock.refuse(Refusal { code, reason }));
+    spawn::beside(knock.refuse(Refusal { code, reason }));
 }

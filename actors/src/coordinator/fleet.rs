@@ -16,6 +16,7 @@ use super::common::Common;
 use super::job;
 use crate::clock::{Alarm, Tick};
 use crate::link::{ControlMessage, Inbox, Knock, LinkOptions, LinkSender, Received};
+use crate::spawn;
 use crate::stint::Stint;
 
 /// Time for the last words on a link before it is closed.
@@ -122,7 +123,7 @@ impl FleetActor {
 
     fn close(&mut self, link: LinkId) {
         if let Some(sender) = self.links.remove(&link) {
-            actix::spawn(async move {
+            spawn::beside(async move {
                 let _ = tokio::time::timeout(LAST_WORDS, sender.flush()).await;
                 sender.close("its lease has ended");
             });
@@ -199,7 +200,7 @@ impl Handler<Arrived> for FleetActor {
             Arc::clone(&self.common),
             context.address(),
         );
-        actix::spawn(serve);
+        spawn::beside(serve);
     }
 }
 

@@ -50,6 +50,18 @@ pub struct RunStatus {
     pub recent: Vec<Dated>,
 }
 
+impl RunStatus {
+    /// Reads an answer of `/v1/status`. It is compiled here, once for every program that asks, and
+    /// takes a detour for the sake of that.
+    ///
+    /// # Errors
+    /// The text is no such answer.
+    pub fn parse(answer: &[u8]) -> serde_json::Result<Self> {
+        let value: serde_json::Value = serde_json::from_slice(answer)?;
+        serde_json::from_value(value)
+    }
+}
+
 /// A bound port, not served yet.
 pub(super) struct Bound(TcpListener);
 

@@ -26,6 +26,7 @@ use crate::exit::Exit;
 use crate::link::{Address, ListenOptions, Listener};
 use crate::process::Signals;
 use crate::shard::Begin;
+use crate::spawn;
 
 /// Serves the run to its end.
 pub(super) fn serve(opening: Opening) -> Exit {
@@ -55,7 +56,7 @@ async fn serve_async(opening: Opening) -> Result<Exit, Exit> {
     let (state, state_path) = (opening.state_path.clone(), opening.state_path.clone());
     let token = opening.expected.token.clone();
     let (common, ended, _lock) = start(opening, views)?;
-    actix::spawn(accept(listener, Arc::clone(&common)));
+    spawn::beside(accept(listener, Arc::clone(&common)));
     let http = http.start(Arc::clone(&common), token, location.clone(), state_path)?;
     location
         .write(&state)

@@ -17,6 +17,7 @@ use crate::clock::{Alarm, Tick, duration};
 use crate::exit::Exit;
 use crate::link::{Knock, LinkSender};
 use crate::shard::{CoordinatorUp, Order, Viewed};
+use crate::spawn;
 use crate::stint::Stint;
 
 /// Time for the last words on the control link.
@@ -113,7 +114,7 @@ impl HostActor {
             return;
         };
         let control = self.facts.control.get();
-        actix::spawn(async move {
+        spawn::beside(async move {
             if let Some(control) = control {
                 let _ = tokio::time::timeout(LAST_WORDS, control.flush()).await;
             }

@@ -23,6 +23,7 @@ use crate::control::{Control, Dialler, REDIAL_LIMIT};
 use crate::exit::Exit;
 use crate::link::{Address, Inbox, LinkSender, ListenOptions, Listener, Received};
 use crate::process::{Signals, check_exposure};
+use crate::spawn;
 
 /// Serves until the end.
 pub(super) async fn serve(options: Options, registry: Arc<Registry>) -> Result<Exit, Exit> {
@@ -54,7 +55,7 @@ pub(super) async fn serve(options: Options, registry: Arc<Registry>) -> Result<E
     let facts = Arc::new(facts(&options, &dialler, &control, task));
     let (end, mut ended) = oneshot::channel();
     let host = HostActor::new(facts, address, end).start();
-    actix::spawn(accept(listener, host.clone()));
+    spawn::beside(accept(listener, host.clone()));
     let mut joined = std::pin::pin!(stay_joined(dialler, control, host.clone()));
     loop {
         tokio::select! {

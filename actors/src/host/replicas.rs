@@ -19,6 +19,7 @@ use crate::link::{Address, Knock};
 use crate::shard::{
     self, Arrived, Begin, Dial, End, Followed, Mirrored, Seat, Setting, ShardActor,
 };
+use crate::spawn;
 
 /// One replica in this process.
 pub(super) struct Replica {
@@ -268,5 +269,5 @@ impl HostActor {
 
 fn refuse(knock: Knock, reason: String) {
     let code = RefusalCode::Role;
-    actix::spawn(knock.refuse(Refusal { code, reason }));
+    spawn::beside(knock.refuse(Refusal { code, reason }));
 }

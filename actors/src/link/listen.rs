@@ -19,6 +19,7 @@ use super::connect::{Address, listen_for, near_path, tcp, tell, unix};
 use super::error::{BindError, LinkError};
 use super::socket::Socket;
 use super::{Link, LinkOptions};
+use crate::spawn;
 
 /// Pause after the system could not accept, such as without file descriptors: trying again at
 /// once would spin.
@@ -103,7 +104,7 @@ impl Listener {
             }
         };
         let (send, knocks) = mpsc::channel(options.pending.max(1));
-        let task = tokio::spawn(accept_all(listener, options, send));
+        let task = spawn::apart(accept_all(listener, options, send));
         Ok(Self {
             address: bound,
             knocks,
@@ -198,7 +199,7 @@ async fn accept_all(listener: Bound, options: ListenOptions, knocks: mpsc::Sende
         match accept(&listener).await {
             Ok((socket, peer)) => {
                 let knocks = knocks.clone();
-                tokio::spawn(hear(socket, peer, place, options.deadline, knocks));
+                spawn::apart(hear(socket, peer, place, options.deadline, knocks));
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");

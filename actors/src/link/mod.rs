@@ -45,6 +45,8 @@ use reader::Reader;
 use shared::Shared;
 use socket::{Ends, Socket};
 
+use crate::spawn;
+
 pub use assembly::{Before, Filter, Wanted};
 pub use backoff::Backoff;
 pub use coming::{Coming, OutValues};
@@ -148,8 +150,8 @@ impl Link {
             control_room: Arc::new(Semaphore::new(CONTROL_ROOM as usize)),
             max_control: MAX_CONTROL_BYTES,
         };
-        let reader = tokio::spawn(reader.read_until_end());
-        tokio::spawn(writer::write_until_end(sink, outgoing, Arc::clone(&shared)));
+        let reader = spawn::apart(reader.read_until_end());
+        spawn::apart(writer::write_until_end(sink, outgoing, Arc::clone(&shared)));
         Self {
             sender: LinkSender::new(Arc::clone(&shared)),
             inbox: Inbox {

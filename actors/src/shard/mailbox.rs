@@ -14,6 +14,7 @@ use super::kernel::Answer;
 use super::link;
 use crate::clock::Tick;
 use crate::link::{Knock, LinkSender, SharedValues};
+use crate::spawn;
 
 /// Opens the first step; comes before every other message.
 #[derive(Message)]
@@ -102,7 +103,7 @@ impl Handler<Arrived> for ShardActor {
             values: self.plan.values().len(),
             pool: self.pool.clone(),
         };
-        actix::spawn(link::serve(
+        spawn::beside(link::serve(
             self.last_link,
             knock,
             Arc::clone(&self.setting),

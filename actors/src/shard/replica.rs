@@ -17,6 +17,7 @@ use super::kernel::{Cut, Work};
 use super::mirror::{self, Carries, Dial};
 use super::state::{Arriving, Belongs};
 use crate::link::{Knock, LinkSender, OutTensor, SharedValues};
+use crate::spawn;
 
 /// What there is of the other replica.
 #[derive(Default)]
@@ -205,7 +206,7 @@ impl Handler<Mirrored> for ShardActor {
             let (hang_up, hung_up) = oneshot::channel();
             self.mirror.dialling = Some(hang_up);
             let keep = mirror::keep(dial, self.carries(), context.address(), hung_up);
-            actix::spawn(keep);
+            spawn::beside(keep);
         }
     }
 }
@@ -216,7 +217,7 @@ impl Handler<Followed> for ShardActor {
     fn handle(&mut self, Followed(knock): Followed, context: &mut Context<Self>) {
         let setting = Arc::clone(&self.setting);
         let serve = mirror::serve(knock, setting, self.carries(), context.address());
-        actix::spawn(serve);
+        spawn::beside(serve);
     }
 }
 

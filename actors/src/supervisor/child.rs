@@ -9,6 +9,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::children::Fate;
 use super::{Options, Role};
+use crate::spawn;
 
 /// A line or the end of a child.
 pub(super) enum News {
@@ -56,7 +57,7 @@ impl Child {
         let (kill, killed) = oneshot::channel();
         let children = options.children.clone();
         children.started(pid, role);
-        tokio::spawn(async move {
+        spawn::apart(async move {
             let end = async {
                 let said = each_line(output, &news, |text| News::Said { pid, text });
                 let lines = each_line(errors, &news, |text| News::Line { role, pid, text });

@@ -13,7 +13,7 @@ const DEADLINE: Duration = Duration::from_secs(1);
 /// At most one request under way.
 pub(super) struct Look {
     token: Option<String>,
-    under_way: Option<JoinHandle<Result<RunStatus, ureq::Error>>>,
+    under_way: Option<JoinHandle<Result<RunStatus, String>>>,
 }
 
 impl Look {
@@ -56,7 +56,7 @@ impl Look {
     }
 }
 
-fn ask(url: &str, token: Option<&str>) -> Result<RunStatus, ureq::Error> {
+fn ask(url: &str, token: Option<&str>) -> Result<RunStatus, String> {
     let request = ureq::get(url)
         .config()
         .timeout_global(Some(DEADLINE))
@@ -65,5 +65,9 @@ fn ask(url: &str, token: Option<&str>) -> Result<RunStatus, ureq::Error> {
         Some(token) => request.header("Authorization", format!("Bearer {token}")),
         None => request,
     };
-    request.call()?.body_mut().read_json()
+    let answer = request
+        .call()
+        .and_then(|answer| answer.into_body().read_to_vec());
+    let answer = answer.map_err(|error| error.to_string())?;
+    RunStatus::parse(&answer).map_err(|error| error.to_string())
 }

@@ -23,6 +23,7 @@ use super::tensors::{Arrivals, Sums, Whole};
 use crate::clock::{Alarm, Clock};
 use crate::exit::Exit;
 use crate::link::{BufferPool, LinkSender, OutTensor};
+use crate::spawn;
 use crate::stint::Stint;
 
 mod mailbox;
@@ -222,7 +223,7 @@ impl WorkerActor {
             in_flight: self.task.job.cluster.in_flight,
             pool: self.pool.clone(),
         };
-        actix::spawn(data::keep(dial, context.address(), hung_up));
+        spawn::beside(data::keep(dial, context.address(), hung_up));
         let (link, _hang_up, out) = (self.last_link, hang_up, None);
         let dialled = SliceLink {
             link,
@@ -293,7 +294,7 @@ impl WorkerActor {
             return;
         };
         let control = self.control.clone();
-        actix::spawn(async move {
+        spawn::beside(async move {
             if let Some(control) = control {
                 let _ = tokio::time::timeout(LAST_WORDS, control.flush()).await;
             }
