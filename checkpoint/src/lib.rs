@@ -30,7 +30,7 @@ pub mod testing;
 
 pub use audit::{Counts, Plan, Verdict, audit, open_ledger};
 pub use error::{Result, StoreError};
-pub use events::{EVENTS, EVENTS_LIMIT, EventReader, Events, Line, OLDER_EVENTS};
+pub use events::{EVENTS, EVENTS_LIMIT, EventReader, Events, Line, OLDER_EVENTS, read_event};
 pub use files::{Files, RealFiles, Writing};
 pub use history::{History, Superseded};
 pub use ledger::{Cut, LEDGER};

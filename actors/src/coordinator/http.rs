@@ -10,11 +10,13 @@ use actix_web::http::header::AUTHORIZATION;
 use actix_web::middleware::{Next, from_fn};
 use actix_web::web::{Data, Json, JsonConfig};
 use actix_web::{App, HttpResponse, HttpServer, ResponseError, web};
+use resilin_checkpoint::read_event;
 use resilin_core::fact::Dated;
 use resilin_core::handshake::Token;
 use resilin_core::machine::job::{Command, MemberStatus, Status};
 use resilin_core::{Incarnation, Step};
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::json;
 
 use super::announce::Location;
@@ -47,6 +49,7 @@ pub struct RunStatus {
     #[serde(flatten)]
     pub job: Status,
     /// The newest facts, oldest first.
+    #[serde(deserialize_with = "read_recent")]
     pub recent: Vec<Dated>,
 }
 
@@ -60,6 +63,12 @@ impl RunStatus {
         let value: serde_json::Value = serde_json::from_slice(answer)?;
         serde_json::from_value(value)
     }
+}
+
+fn read_recent<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Dated>, D::Error> {
+    let recent = Vec::<serde_json::Value>::deserialize(deserializer)?;
+    let read = recent.into_iter().map(read_event);
+    read.collect::<Result<_, _>>().map_err(D::Error::custom)
 }
 
 /// A bound port, not served yet.

@@ -37,7 +37,12 @@ const NEWS: usize = 1024;
 
 /// Runs coordinator and workers until the run is over; `on` hears of everything.
 #[must_use]
-pub fn run(options: Options, on: impl FnMut(Happening)) -> Ended {
+pub fn run(options: Options, mut on: impl FnMut(Happening)) -> Ended {
+    // Not generic, so that it is compiled here and not for each caller.
+    run_with(options, &mut on)
+}
+
+fn run_with(options: Options, on: &mut dyn FnMut(Happening)) -> Ended {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     match builder.enable_all().build() {
         Ok(runtime) => runtime.block_on(Supervisor::new(options, on).drive()),
@@ -50,9 +55,9 @@ pub fn run(options: Options, on: impl FnMut(Happening)) -> Ended {
     }
 }
 
-struct Supervisor<F> {
+struct Supervisor<'a> {
     options: Options,
-    on: F,
+    on: &'a mut dyn FnMut(Happening),
     budget: Budget,
     news: mpsc::Sender<News>,
     coordinator: Option<Child>,
@@ -81,8 +86,8 @@ struct Supervisor<F> {
     done: When,
 }
 
-impl<F: FnMut(Happening)> Supervisor<F> {
-    fn new(options: Options, on: F) -> Self {
+impl<'a> Supervisor<'a> {
+    fn new(options: Options, on: &'a mut dyn FnMut(Happening)) -> Self {
         let budget = Budget::new(options.restarts, duration(options.window));
         let (news, _) = mpsc::channel(1);
         let look = Look::new(options.token.clone());

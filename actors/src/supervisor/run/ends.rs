@@ -8,7 +8,7 @@ use super::Supervisor;
 use crate::exit::Exit;
 use crate::supervisor::{Happening, Role, words};
 
-impl<F: FnMut(Happening)> Supervisor<F> {
+impl Supervisor<'_> {
     /// Replaces a child that was killed on purpose, which is no failure.
     pub(super) fn killed(&mut self, role: Role, pid: u32) -> Result<(), Exit> {
         self.causes.remove(&pid);
