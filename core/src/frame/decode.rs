@@ -77,7 +77,10 @@ impl<'de> Deserializer<'de> for &mut Decoder<'de> {
         _: &'static str,
         visitor: V,
     ) -> Result<V::Value> {
-        self.deserialize_unit(visitor)
+        // Written as an array of nothing.
+        let left = self.open_array()?;
+        self.close(left)?;
+        visitor.visit_unit()
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value> {

@@ -16,6 +16,9 @@ enum Shape {
 struct Number(u64);
 
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Nothing;
+
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct Message {
     flag: bool,
     small: i8,
@@ -26,6 +29,7 @@ struct Message {
     none: Option<String>,
     shapes: Vec<Shape>,
     pairs: BTreeMap<u32, String>,
+    nothing: Nothing,
     #[serde(default)]
     left_out: u16,
 }
@@ -46,6 +50,7 @@ fn message() -> Message {
             Shape::Struct { a: Some(3), b: () },
         ],
         pairs: (0..20).map(|key| (key * 1000, key.to_string())).collect(),
+        nothing: Nothing,
         left_out: 9,
     }
 }
