@@ -1,7 +1,7 @@
 //! The two number types of the mathematics: f32 trains, f64 is checked against outside references.
 
 use std::fmt::Debug;
-use std::ops::{AddAssign, MulAssign, Neg};
+use std::ops::{AddAssign, MulAssign, Neg, Range};
 
 use ndarray::{ArrayView2, LinalgScalar};
 
@@ -66,9 +66,10 @@ pub trait Float:
     fn to_f64(self) -> f64;
     /// The bits, widened, for comparing and hashing.
     fn bits(self) -> u64;
-    /// Writes a product with a kernel of this type's own, if there is one here for these operands.
+    /// Writes some rows of a product with a kernel of this type's own, if there is one here for these operands.
     fn multiply_wide(
         _left: ArrayView2<'_, Self>,
+        _rows: Range<usize>,
         _right: ArrayView2<'_, Self>,
         _into: &mut [Self],
         _write: Write,
@@ -153,11 +154,12 @@ impl Float for f32 {
 
     fn multiply_wide(
         left: ArrayView2<'_, Self>,
+        rows: Range<usize>,
         right: ArrayView2<'_, Self>,
         into: &mut [Self],
         write: Write,
     ) -> bool {
-        product::multiply_wide(left, right, into, write)
+        product::multiply_wide(left, rows, right, into, write)
     }
 }
 

@@ -18,5 +18,5 @@ pub use loss::{
     binary_cross_entropy, cross_entropy, huber, largest, log_softmax, softmax, softplus,
     squared_error, weighted_cross_entropy,
 };
-pub use product::{INNER, Write, multiply, multiply_along, view};
+pub use product::{INNER, Write, multiply, multiply_rows, multiply_rows_along, view};
 pub use sum::{add_bias, add_sum_of_rows, continue_sum_of_rows, sum, sum_of, sum_rows};

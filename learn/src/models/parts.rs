@@ -2,11 +2,9 @@
 
 use std::ops::Range;
 
-use ndarray::s;
-
 use super::layers::{Dense, Layers};
 use super::pass::Scratch;
-use crate::math::{Write, add_sum_of_rows, multiply, multiply_along, sum_rows, view};
+use crate::math::{Write, add_sum_of_rows, multiply_rows, multiply_rows_along, sum_rows, view};
 use crate::model::Piece;
 
 /// Rows that the kernel of a product makes at once: the last ones of a part that is no multiple of
@@ -77,12 +75,12 @@ impl Parts {
                 let below = scratch.input(*number);
                 let below = &below[rows.start * layer.inputs..rows.end * layer.inputs];
                 let below = view(below, rows.len(), layer.inputs);
-                let left = below.slice(s![.., block.clone()]).reversed_axes();
+                let (left, block) = (below.reversed_axes(), block.clone());
                 let right = view(above, rows.len(), layer.outputs);
                 if rows.len() <= SHORT_ROWS {
-                    multiply_along(left, right, values, write);
+                    multiply_rows_along(left, block, right, values, write);
                 } else {
-                    multiply(left, right, values, write);
+                    multiply_rows(left, block, right, values, write);
                 }
             }
             (Tensor::Bias, Write::Replace) => sum_rows(above, values),

@@ -1,21 +1,25 @@
 //! The product of f32 matrices with AVX-512: the bits of `matrixmultiply`, whose chains of fused
 //! multiply-adds it makes in the same order, up to half as fast again.
 //!
-//! What costs there is packing: both operands are copied before they are read. Here the left one is
-//! read where it lies, value by value, and the right one is copied only if enough rows use the copy. A
-//! tile of 8 rows and 48 columns stays in registers for a whole block of the inner dimension.
+//! What costs there is packing: both operands are copied before they are read. Here they are read
+//! where they lie, the left one value by value, unless many rows or columns use a copy. A tile of 8
+//! rows and 48 columns stays in registers for a whole block of the inner dimension.
 
 use std::arch::x86_64::{
     __m512, _mm512_add_ps, _mm512_fmadd_ps, _mm512_mask_mov_ps, _mm512_set1_ps, _mm512_setzero_ps,
 };
 use std::cell::RefCell;
+use std::ops::Range;
 
 use bytemuck::must_cast;
 use ndarray::ArrayView2;
 
 use super::{INNER, Write};
 
+mod operands;
 mod pack;
+
+use operands::{Apart, Left, Matrix, Right};
 
 /// Values of a register.
 const LANES: usize = 16;
@@ -25,9 +29,12 @@ const HEIGHT: usize = 8;
 const WIDTH: usize = 3;
 /// So many rows and fewer read the right operand where it lies.
 const FEW: usize = 64;
-/// A left operand by columns that are this many and more would be read at long distances over and
-/// over: there a copy is worth its price, and `matrixmultiply` makes one.
+/// More columns of a left operand by columns are read at long distances for each tile; where more
+/// than [`FEW_TILES`] are beside one another, a copy is worth its price.
 const TALL: usize = 128;
+const FEW_TILES: usize = 2;
+/// Rows of a left operand that are copied at a time: a block of them stays in the second cache.
+const GROUP: usize = 512;
 /// Values of a row that are looked for at a time.
 const STRETCH: usize = 32;
 
@@ -35,8 +42,15 @@ type Lanes = [f32; LANES];
 type Tile<const M: usize, const V: usize> = [[__m512; V]; M];
 
 thread_local! {
-    /// A block of the right operand, as tall as the inner dimension's and as wide as a tile.
-    static PANEL: RefCell<Vec<Lanes>> = const { RefCell::new(Vec::new()) };
+    static COPIES: RefCell<Copies> = const { RefCell::new(Copies { right: Vec::new(), left: Vec::new() }) };
+}
+
+/// Where blocks of operands are copied to.
+struct Copies {
+    /// As tall as the inner dimension's block and as wide as a tile.
+    right: Vec<Lanes>,
+    /// Tiles one after the other, each column by column.
+    left: Vec<[f32; HEIGHT]>,
 }
 
 /// Whether this processor has what it takes. Who builds a certain kernel of `matrixmultiply`
@@ -45,33 +59,11 @@ fn is_here() -> bool {
     option_env!("MMTEST_FEATURE").is_none() && is_x86_feature_detected!("avx512f")
 }
 
-/// A matrix whose values lie close together, row by row or column by column.
-#[derive(Clone, Copy)]
-struct Matrix<'a> {
-    values: &'a [f32],
-    /// From a row to the next, and from a column to the next: one of them is 1.
-    steps: (usize, usize),
-}
-
-impl<'a> Matrix<'a> {
-    fn of(view: ArrayView2<'a, f32>) -> Option<Self> {
-        let (rows, columns) = view.dim();
-        let by_row = view.to_slice().map(|values| (values, (columns, 1)));
-        let by_column = || Some((view.reversed_axes().to_slice()?, (1, rows)));
-        let (values, steps) = by_row.or_else(by_column)?;
-        Some(Self { values, steps })
-    }
-
-    /// The values from a row and column on.
-    fn from(self, row: usize, column: usize) -> &'a [f32] {
-        &self.values[row * self.steps.0 + column * self.steps.1..]
-    }
-}
-
-/// Writes `left @ right`, row-major, to `into`, unless it cannot here: without AVX-512, or with an
-/// operand that has gaps.
+/// Writes some rows of `left @ right`, row-major, to `into`, unless it cannot here: without AVX-512, or
+/// with an operand that has gaps.
 pub(super) fn multiply(
     left: ArrayView2<'_, f32>,
+    some: Range<usize>,
     right: ArrayView2<'_, f32>,
     into: &mut [f32],
     write: Write,
@@ -83,14 +75,12 @@ pub(super) fn multiply(
         return false;
     };
     let sizes = Sizes {
-        rows: left.nrows(),
+        rows: some.len(),
         inner: left.ncols(),
         columns: right.ncols(),
     };
     assert_eq!(sizes.inner, right.nrows(), "inner dimensions");
-    if l.steps.0 == 1 && sizes.inner > TALL && sizes.columns > 2 * WIDTH * LANES {
-        return false;
-    }
+    assert!(some.end <= left.nrows(), "rows of the left operand");
     assert_eq!(
         into.len(),
         sizes.rows * sizes.columns,
@@ -99,14 +89,15 @@ pub(super) fn multiply(
     if sizes.inner == 0 && write == Write::Replace {
         into.fill(0.0);
     }
-    if into.is_empty() {
+    if into.is_empty() || sizes.inner == 0 {
         return true;
     }
+    let l = l.rows_from(some.start);
     #[expect(
         unsafe_code,
         reason = "the compiler cannot know what is_here has found"
     )]
-    PANEL.with_borrow_mut(|panel| unsafe { blocks(l, r, &sizes, into, write, panel) });
+    COPIES.with_borrow_mut(|copies| unsafe { blocks(l, r, &sizes, into, write, copies) });
     true
 }
 
@@ -117,7 +108,8 @@ struct Sizes {
     columns: usize,
 }
 
-/// Block by block of the inner dimension, and in each tile column by tile column.
+/// Block by block of the inner dimension, in each group of rows by group, and in these tile column by
+/// tile column.
 #[target_feature(enable = "avx512f")]
 fn blocks(
     left: Matrix<'_>,
@@ -125,38 +117,54 @@ fn blocks(
     sizes: &Sizes,
     into: &mut [f32],
     write: Write,
-    panel: &mut Vec<Lanes>,
+    copies: &mut Copies,
 ) {
     let registers = sizes.columns.div_ceil(LANES);
     // As equally wide as they can be.
-    let width = registers.div_ceil(registers.div_ceil(WIDTH));
+    let tiles = registers.div_ceil(WIDTH);
+    let width = registers.div_ceil(tiles);
+    let is_copied = left.steps.0 == 1 && sizes.inner > TALL && tiles > FEW_TILES;
+    let group = if is_copied { GROUP } else { sizes.rows };
+    let Copies {
+        right: panel,
+        left: copy,
+    } = copies;
     panel.resize(panel.len().max(WIDTH * INNER), [0.0; LANES]);
     for first in (0..sizes.inner).step_by(INNER) {
         let inner = INNER.min(sizes.inner - first);
-        let add = write == Write::Add || first > 0;
-        for column in (0..sizes.columns).step_by(width * LANES) {
-            let columns = (width * LANES).min(sizes.columns - column);
-            let strip = Strip {
-                left: match left.steps {
-                    (step, 1) => Left::Rows(left.from(0, first), step),
-                    (_, step) => Left::Columns(left.from(0, first), step),
-                },
-                inner,
-                rows: sizes.rows,
-                columns,
-                step: sizes.columns,
-                add,
+        for row in (0..sizes.rows).step_by(group) {
+            let rows = group.min(sizes.rows - row);
+            let values = left.from(row, first);
+            let left = match left.steps {
+                (step, 1) => Left::Rows(values, step),
+                (_, step) if is_copied => {
+                    copy.resize(copy.len().max(GROUP / HEIGHT * INNER), [0.0; HEIGHT]);
+                    let copy = &mut copy[..rows.div_ceil(HEIGHT) * inner];
+                    pack::pack_left(values, step, rows, inner, copy);
+                    Left::Tiles(copy, inner, 0)
+                }
+                (_, step) => Left::Columns(values, step),
             };
-            let into = &mut into[column..];
-            let right = Part {
-                matrix: right,
-                first,
-                column,
-            };
-            match columns.div_ceil(LANES) {
-                1 => strip.beside::<1>(&right, panel, into),
-                2 => strip.beside::<2>(&right, panel, into),
-                _ => strip.beside::<WIDTH>(&right, panel, into),
+            for column in (0..sizes.columns).step_by(width * LANES) {
+                let strip = Strip {
+                    left,
+                    inner,
+                    rows,
+                    columns: (width * LANES).min(sizes.columns - column),
+                    step: sizes.columns,
+                    add: write == Write::Add || first > 0,
+                };
+                let right = Part {
+                    matrix: right,
+                    first,
+                    column,
+                };
+                let into = &mut into[row * sizes.columns + column..];
+                match strip.columns.div_ceil(LANES) {
+                    1 => strip.beside::<1>(&right, panel, into),
+                    2 => strip.beside::<2>(&right, panel, into),
+                    _ => strip.beside::<WIDTH>(&right, panel, into),
+                }
             }
         }
     }
@@ -167,48 +175,6 @@ struct Part<'a> {
     matrix: Matrix<'a>,
     first: usize,
     column: usize,
-}
-
-/// The left operand from a tile's first row and block on.
-#[derive(Clone, Copy)]
-enum Left<'a> {
-    /// Values of a row lie side by side; from one row to the next.
-    Rows(&'a [f32], usize),
-    /// Values of a column do; from one column to the next.
-    Columns(&'a [f32], usize),
-}
-
-impl Left<'_> {
-    fn from(self, row: usize) -> Self {
-        match self {
-            Self::Rows(values, step) => Self::Rows(&values[row * step..], step),
-            Self::Columns(values, step) => Self::Columns(&values[row..], step),
-        }
-    }
-}
-
-/// `V` registers of each of the right operand's rows.
-trait Right<const V: usize>: Copy {
-    fn row(self, k: usize) -> [Lanes; V];
-}
-
-/// Rows that lie apart by so many values.
-#[derive(Clone, Copy)]
-struct Apart<'a>(&'a [f32], usize);
-
-impl<const V: usize> Right<V> for Apart<'_> {
-    #[inline(always)]
-    fn row(self, k: usize) -> [Lanes; V] {
-        let (lanes, _) = self.0[k * self.1..].as_chunks();
-        *lanes.first_chunk().expect("a row of a strip")
-    }
-}
-
-impl<const V: usize> Right<V> for &[[Lanes; V]] {
-    #[inline(always)]
-    fn row(self, k: usize) -> [Lanes; V] {
-        self[k]
-    }
 }
 
 /// All rows of a product, in the columns of one tile, with one block of the inner dimension.
@@ -268,6 +234,7 @@ impl Strip<'_> {
         let tile = match left {
             Left::Rows(values, step) => along_rows::<M, V>(values, step, self.inner, right),
             Left::Columns(values, step) => along_columns::<M, V>(values, step, self.inner, right),
+            Left::Tiles(values, inner, row) => along_tile::<M, V>(&values[..inner], row, right),
         };
         if self.columns == V * LANES {
             self.put(&tile, into);
@@ -365,6 +332,21 @@ fn along_columns<const M: usize, const V: usize>(
     let mut tile = [[_mm512_setzero_ps(); V]; M];
     for k in 0..inner {
         let column: &[f32; M] = left[k * step..].first_chunk().expect("rows of a tile");
+        add(&mut tile, column.each_ref(), &right.row(k));
+    }
+    tile
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn along_tile<const M: usize, const V: usize>(
+    left: &[[f32; HEIGHT]],
+    row: usize,
+    right: impl Right<V>,
+) -> Tile<M, V> {
+    let mut tile = [[_mm512_setzero_ps(); V]; M];
+    for (k, column) in left.iter().enumerate() {
+        let column: &[f32; M] = column[row..].first_chunk().expect("rows of a tile");
         add(&mut tile, column.each_ref(), &right.row(k));
     }
     tile

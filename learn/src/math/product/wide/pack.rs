@@ -1,4 +1,5 @@
-//! Copies of a block of the right operand: the columns of a tile, row by row, without gaps.
+//! Copies of blocks of operands without gaps: of the right one the columns of a tile, row by row; of
+//! the left one the rows of tiles, column by column.
 
 use std::arch::x86_64::{
     __m512, _mm512_castpd_ps, _mm512_castps_pd, _mm512_setzero_ps, _mm512_shuffle_f32x4,
@@ -7,7 +8,7 @@ use std::arch::x86_64::{
 
 use bytemuck::must_cast;
 
-use super::{LANES, Lanes};
+use super::{HEIGHT, LANES, Lanes};
 
 /// Copies as many rows as `panel` has, from `values` on; what lies beyond `columns` is of no use.
 /// `steps` lead from a row to the next, and from a column to the next.
@@ -28,7 +29,30 @@ pub(super) fn pack<const V: usize>(
     }
 }
 
+/// Copies `rows x inner` values of columns that are `step` apart: tile after tile, each of `inner`
+/// columns. What lies beyond the last row is of no use.
+pub(super) fn pack_left(
+    values: &[f32],
+    step: usize,
+    rows: usize,
+    inner: usize,
+    tiles: &mut [[f32; HEIGHT]],
+) {
+    for (tile, row) in tiles.chunks_exact_mut(inner).zip((0..rows).step_by(HEIGHT)) {
+        for (column, at) in tile.iter_mut().zip((row..).step_by(step)) {
+            match values[at..].first_chunk() {
+                Some(whole) => *column = *whole,
+                None => {
+                    let rest = &values[at..];
+                    column[..rest.len()].copy_from_slice(rest);
+                }
+            }
+        }
+    }
+}
+
 #[inline]
+#[target_feature(enable = "avx512f")]
 fn by_row<const V: usize>(
     values: &[f32],
     step: usize,
@@ -36,12 +60,16 @@ fn by_row<const V: usize>(
     v: usize,
     panel: &mut [[Lanes; V]],
 ) {
-    for (row, at) in panel.iter_mut().zip((0..).step_by(step)) {
-        let values = &values[at..];
-        match values.first_chunk() {
-            Some(lanes) => row[v] = *lanes,
-            None => row[v][..columns].copy_from_slice(&values[..columns]),
+    let rows = panel.iter_mut().zip((0..).step_by(step));
+    if columns == LANES {
+        // Apart from the other loop, so that each copy is one register.
+        for (row, at) in rows {
+            row[v] = *values[at..].first_chunk().expect("a register");
         }
+        return;
+    }
+    for (row, at) in rows {
+        row[v][..columns].copy_from_slice(&values[at..at + columns]);
     }
 }
 
