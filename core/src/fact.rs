@@ -72,11 +72,16 @@ pub enum Fact {
         cause: String,
     },
     /// A step is late: others evaluate as well what a member has not delivered, if there are any.
+    /// Of a member that stays late not every step is told, but how many there were.
     Late {
         /// The step.
         step: Step,
         /// Who is waited for.
         member: Incarnation,
+        /// What people call it.
+        name: String,
+        /// Steps that it was late for as well and that were not told, since the last one that was.
+        untold: u64,
     },
     /// A member is much slower than the others; it gets less to do.
     Slow {

@@ -140,8 +140,20 @@ impl fmt::Display for Fact {
                 wait_ms,
                 cause,
             } => write!(f, "{name} waits {wait_ms} ms before it may join: {cause}"),
-            Self::Late { step, member } => {
-                write!(f, "step {step} waits for worker {member}, which is late")
+            Self::Late {
+                step,
+                member,
+                name,
+                untold,
+            } => {
+                write!(
+                    f,
+                    "step {step} waits for worker {member} ({name}), which is late"
+                )?;
+                match untold {
+                    0 => Ok(()),
+                    _ => write!(f, ", as for {untold} steps since this was last said"),
+                }
             }
             Self::Slow { member, times } => write!(
                 f,

@@ -2,6 +2,7 @@
 //! everybody to know.
 
 use super::speed::Speed;
+use super::stuck::Lateness;
 use crate::id::{Generation, Incarnation, Step};
 use crate::sorted::{SortedMap, SortedSet};
 use crate::time::Time;
@@ -18,6 +19,7 @@ pub(super) struct State {
     pub(super) proven: bool,
     /// Steps in a row in which a later copy of its work was sooner.
     pub(super) strikes: u32,
+    pub(super) lateness: Lateness,
     standing: Standing,
 }
 
@@ -71,6 +73,7 @@ impl State {
             speed: Speed::default(),
             proven: false,
             strikes: 0,
+            lateness: Lateness::default(),
             standing: Standing {
                 stage: Stage::Joining,
                 reach: Reach::Full,

@@ -24,6 +24,9 @@ const FIRST_ALLOWANCE: u64 = 4;
 const STRIKES: u32 = 3;
 /// Steps whose lengths are remembered.
 const LENGTHS: usize = 15;
+/// Steps after which a member that was late is told of again, if it is late still or anew: on a busy
+/// machine somebody is late for nearly every step.
+const TELL_AGAIN: u64 = 100;
 /// Steps whose copies wait for their record; more are not judged.
 const JUDGED: usize = 64;
 
@@ -35,6 +38,34 @@ struct Backup {
     since: Time,
 }
 
+/// What was told of a member that is late.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Lateness {
+    /// The newest step that it was late for.
+    newest: Option<Step>,
+    /// The newest of those that was told.
+    told: Option<Step>,
+    /// How many were not, since then.
+    untold: u64,
+}
+
+impl Lateness {
+    /// It is late for the step: if that is to be told, how many steps before it were not.
+    fn late_for(&mut self, step: Step) -> Option<u64> {
+        if self.newest.replace(step) == Some(step) {
+            return None;
+        }
+        // After a rollback steps are lower than before, and that is worth a word.
+        let silent = |told: Step| step > told && step.0 - told.0 < TELL_AGAIN;
+        if self.told.is_some_and(silent) {
+            self.untold += 1;
+            return None;
+        }
+        self.told = Some(step);
+        Some(std::mem::take(&mut self.untold))
+    }
+}
+
 /// How the open step gets on.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Progress {
@@ -44,8 +75,6 @@ pub(super) struct Progress {
     lengths: VecDeque<Span>,
     /// The newest step that needed copies.
     copied: Option<Step>,
-    /// The newest step whose late holders were told.
-    told: Option<Step>,
     backups: SortedMap<Step, SortedMap<PartitionId, Backup>>,
     turns: Turns,
 }
@@ -220,16 +249,20 @@ impl Job {
         able.filter(|member| !busy.contains(member)).collect()
     }
 
-    /// Once a step, whoever is late first.
+    /// Names who is late, each as often as its `Lateness` allows.
     fn tell_late(&mut self, late: &[(PartitionId, Incarnation)], effects: &mut Vec<Effect>) {
         let step = self.progress.step;
-        if self.progress.told != Some(step) {
-            self.progress.told = Some(step);
-            let members: SortedSet<Incarnation> = late.iter().map(|(_, member)| *member).collect();
-            let facts = members
-                .into_iter()
-                .map(|member| Fact::Late { step, member });
-            effects.extend(facts.map(Effect::Tell));
+        let members: SortedSet<Incarnation> = late.iter().map(|(_, member)| *member).collect();
+        for member in members {
+            let state = self.members.get_mut(member).expect("a holder is a member");
+            if let Some(untold) = state.lateness.late_for(step) {
+                effects.push(Effect::Tell(Fact::Late {
+                    step,
+                    member,
+                    name: state.name.clone(),
+                    untold,
+                }));
+            }
         }
     }
 

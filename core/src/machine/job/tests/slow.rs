@@ -64,11 +64,18 @@ fn backup(number: u32, step: u64, partitions: &[u32]) -> Effect {
     Effect::Say(worker(number), says)
 }
 
-fn late(step: u64, holder: u32) -> Effect {
+fn late(step: u64, holder: u32, untold: u64) -> Effect {
     Effect::Tell(Fact::Late {
         step: Step(step),
         member: worker(holder),
+        name: format!("w{holder}"),
+        untold,
     })
+}
+
+fn told_late(effects: &[Effect]) -> Vec<&Effect> {
+    let is_late = |effect: &&Effect| matches!(effect, Effect::Tell(Fact::Late { .. }));
+    effects.iter().filter(is_late).collect()
 }
 
 fn fenced(effects: &[Effect]) -> Vec<Incarnation> {
@@ -95,10 +102,39 @@ fn what_is_late_is_asked_of_an_idle_member_once_and_again_if_the_question_is_los
     assert_eq!(bench.job.deadline(), Some(Time(0) + Span::from_millis(500)));
     assert!(!bench.after(999).contains(&backup(1, 1, &[2, 3])));
     let effects = bench.after(1);
-    assert_eq!(effects, vec![late(1, 2), backup(1, 1, &[2, 3])]);
+    assert_eq!(effects, vec![late(1, 2, 0), backup(1, 1, &[2, 3])]);
     bench.progress(0, 1, &[0, 1, 2]);
     bench.progress(1, 1, &[0, 1, 2]);
     assert_eq!(bench.after(500), vec![backup(1, 1, &[3])]);
+}
+
+#[test]
+fn whoever_stays_late_is_named_once_and_then_again_after_many_steps_with_their_number() {
+    let mut bench = two_proven();
+    bench.job.rules.votes.total_steps = 1000;
+    let mut told = Vec::new();
+    for step in 1..=102 {
+        bench.covered_but(2);
+        for wait in [bench.job.patience(), Span::from_millis(1)] {
+            let effects = bench.after(wait.as_millis());
+            told.extend(told_late(&effects).into_iter().cloned());
+        }
+        bench.committed_by(step, &[1, 1, 2, 2]);
+        (0..2).for_each(|slice| drop(bench.progress(slice, step + 1, &[])));
+    }
+    assert_eq!(told, [late(1, 2, 0), late(101, 2, 99)]);
+    let said = |effect: &Effect| match effect {
+        Effect::Tell(fact) => fact.to_string(),
+        _ => unreachable!("only facts were kept"),
+    };
+    assert_eq!(
+        told.iter().map(said).collect::<Vec<_>>(),
+        [
+            "step 1 waits for worker 7.2 (w2), which is late",
+            "step 101 waits for worker 7.2 (w2), which is late, as for 99 steps since this was \
+             last said"
+        ]
+    );
 }
 
 #[test]
@@ -122,8 +158,8 @@ fn a_joiners_first_assignment_has_more_time() {
     bench.committed_by(0, &[1, 1, 1, 1]);
     (0..2).for_each(|slice| drop(bench.progress(slice, 1, &[])));
     bench.covered_but(2);
-    assert!(!bench.after(3999).contains(&late(1, 2)));
-    assert!(bench.after(1).contains(&late(1, 2)));
+    assert!(!bench.after(3999).contains(&late(1, 2, 0)));
+    assert!(bench.after(1).contains(&late(1, 2, 0)));
 }
 
 #[test]
@@ -131,7 +167,8 @@ fn whoever_is_beaten_by_later_copies_in_three_steps_in_a_row_is_fenced() {
     let mut bench = two_proven();
     for step in 1..=3 {
         bench.covered_but(2);
-        assert!(bench.after(1600).contains(&late(step, 2)), "at {step}");
+        let copied = bench.after(1600).contains(&backup(1, step, &[2, 3]));
+        assert!(copied, "at {step}");
         let effects = bench.committed_by(step, &[1, 1, 1, 1]);
         let expected = if step < 3 { vec![] } else { vec![worker(2)] };
         assert_eq!(fenced(&effects), expected, "at {step}");
