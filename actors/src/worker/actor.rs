@@ -118,10 +118,17 @@ impl WorkerActor {
     fn carry_out(&mut self, effect: Effect, context: &mut Context<Self>) {
         match effect {
             Effect::Say(says) => self.say(&says),
-            Effect::Rejoin => {
+            Effect::Rejoin { cause } => {
+                tracing::warn!(
+                    "this worker was fenced: {cause}; nothing is lost: its work is given to \
+                     others, and it joins again"
+                );
                 if let Some(control) = self.control.take() {
                     control.close("fenced");
                 }
+            }
+            Effect::Rejoined(incarnation) => {
+                tracing::warn!("this worker has joined again, as worker {incarnation}");
             }
             Effect::Layout(slices) => {
                 self.rules.slices = slices;

@@ -207,7 +207,8 @@ impl Sim<'_> {
                     }
                 }
             }
-            Effect::Rejoin => {
+            Effect::Rejoined(_) => {}
+            Effect::Rejoin { .. } => {
                 if let Some(link) = host.control.take() {
                     self.close(link, End::Dialler);
                 }

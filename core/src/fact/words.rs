@@ -134,7 +134,11 @@ impl fmt::Display for Fact {
             Self::Joined { member, name } => write!(f, "worker {member} joined ({name})"),
             Self::Lost { member, cause } => write!(f, "worker {member} lost: {cause}"),
             Self::Drained { member } => write!(f, "worker {member} left"),
-            Self::Fenced { member, cause } => write!(f, "worker {member} fenced: {cause}"),
+            Self::Fenced { member, cause } => write!(
+                f,
+                "worker {member} fenced: {cause}; nothing is lost: its work is given to others, and \
+                 it joins again"
+            ),
             Self::Delayed {
                 name,
                 wait_ms,

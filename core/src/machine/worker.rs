@@ -8,6 +8,7 @@ mod backup;
 mod evaluate;
 mod event;
 mod exchange;
+mod fence;
 mod push;
 mod regroup;
 #[cfg(test)]
@@ -46,6 +47,8 @@ pub struct Worker {
     incarnation: Option<Incarnation>,
     /// The life in which it got its assignment.
     before: Option<Incarnation>,
+    /// Fenced, and not joined again yet.
+    fenced: bool,
     /// The coordinator took `Ready` in; until then it is repeated.
     accepted: bool,
     assignment: Option<Assignment>,
@@ -81,6 +84,7 @@ impl Worker {
             data,
             incarnation: None,
             before: None,
+            fenced: false,
             accepted: false,
             assignment: None,
             links: SortedMap::new(),
@@ -229,11 +233,7 @@ impl Worker {
             CoordinatorSays::Release | CoordinatorSays::Finished => {
                 effects.push(Effect::Exit(Exit::Done));
             }
-            CoordinatorSays::Fence { .. } => {
-                self.incarnation = None;
-                self.drop_assignment(effects);
-                effects.push(Effect::Rejoin);
-            }
+            CoordinatorSays::Fence { cause } => self.fence(cause, effects),
             CoordinatorSays::Refuse { cause } => effects.push(Effect::Exit(Exit::Refused(cause))),
         }
     }
@@ -266,6 +266,7 @@ impl Worker {
     fn assigned(&mut self, assignment: Assignment, effects: &mut Vec<Effect>) {
         self.accepted = true;
         self.before = self.incarnation;
+        self.taken_in(effects);
         let known = self.assignment.as_ref();
         if known.is_some_and(|known| known.generation >= assignment.generation) {
             return;

@@ -189,7 +189,7 @@ impl Member {
                 out.ensure(freed.is_some(), || format!("{tensor} is freed twice"));
             }
             Effect::Exit(_) => self.left = true,
-            Effect::Rejoin | Effect::Score { .. } => {
+            Effect::Rejoin { .. } | Effect::Rejoined(_) | Effect::Score { .. } => {
                 unreachable!("nobody is fenced and there are no test rows")
             }
         }

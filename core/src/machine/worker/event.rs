@@ -129,8 +129,13 @@ pub struct Regrouped {
 pub enum Effect {
     /// Tell the coordinator.
     Say(WorkerSays),
-    /// Close the control link and all others, and join anew.
-    Rejoin,
+    /// Close the control link and all others, and join anew; whoever reads the log is told.
+    Rejoin {
+        /// Why this life no longer counts.
+        cause: String,
+    },
+    /// It was taken in again after that: whoever reads the log is told.
+    Rejoined(Incarnation),
     /// The slices are these from now on; weights and sums of other ones are not used any more.
     Layout(SliceMap),
     /// Open a link to a slice; the shell redials until told to close it.

@@ -721,3 +721,24 @@ fn a_worker_says_whether_it_is_linked_and_keeps_dialling_without_leases() {
     assert_eq!(beat(&mut bench, 750), Some(true));
     assert!(bench.assign(&[]).contains(&Effect::Hangup(SLICES[1])));
 }
+
+#[test]
+fn a_fenced_worker_says_why_and_once_that_it_has_work_again() {
+    let mut bench = Bench::new(&[lease(0, 0, None)]);
+    let cause = "it is stuck".to_owned();
+    let fence = Event::Told(CoordinatorSays::Fence {
+        cause: cause.clone(),
+    });
+    let effects = bench.event(fence);
+    assert_eq!(effects.last(), Some(&Effect::Rejoin { cause }));
+    let again = Incarnation::first(1).next();
+    bench.event(Event::Orphaned);
+    bench.event(Event::Welcomed(again));
+    let rejoined = |effects: &[Effect]| {
+        let is = |effect: &&Effect| matches!(effect, Effect::Rejoined(_));
+        effects.iter().filter(is).cloned().collect::<Vec<_>>()
+    };
+    let assigned = bench.assign(&[lease(0, 0, None)]);
+    assert_eq!(rejoined(&assigned), [Effect::Rejoined(again)]);
+    assert_eq!(rejoined(&bench.assign(&[lease(1, 0, None)])), []);
+}
