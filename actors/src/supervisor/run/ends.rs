@@ -57,8 +57,8 @@ impl Supervisor<'_> {
 
     fn coordinator_crashed(&mut self, end: &words::End) -> Result<(), Exit> {
         if self.stopping && self.location.is_none() {
-            let text = "stopped before the run began; start again to go on";
-            self.verdict.get_or_insert_with(|| Exit::Fault(text.into()));
+            // It was asked for, and there is nothing yet that could be lost.
+            self.verdict.get_or_insert(Exit::Stopped(Step(0)));
             return Ok(());
         }
         self.failed(end);
