@@ -22,7 +22,7 @@ pub(crate) enum Fault {
     #[error("cannot be given memory: {0}; free some, or use a smaller model or batch")]
     Memory(std::io::Error),
     /// It ended, by itself or by a signal.
-    #[error("ended ({how}) {when}{}; its lines in the log say where", after(.said))]
+    #[error("ended ({how}) {when}{}; the lines it wrote say where", after(.said))]
     Ended {
         how: ExitStatus,
         when: &'static str,
@@ -55,7 +55,7 @@ pub(crate) enum Fault {
     )]
     Protocol(u32),
     /// It says that it cannot.
-    #[error("failed: {}; its lines in the log say where", shown(.0))]
+    #[error("failed: {}; the lines it wrote say where", shown(.0))]
     Failed(String),
     /// Something does not fit.
     #[error("{0}")]

@@ -198,7 +198,7 @@ fn what_does_not_predict_is_named() {
     );
     assert_eq!(
         refused("ragged", "", rows(64)),
-        "failed: ValueError: 29 predicted values for 3 rows; its lines in the log say where"
+        "failed: ValueError: 29 predicted values for 3 rows; the lines it wrote say where"
     );
     assert_eq!(
         refused("oddly", "", rows(64)),
@@ -237,7 +237,7 @@ fn a_command_that_does_not_start_is_refused_by_name() {
         ),
         of(
             "unstarted",
-            "ended (exit status: 1) at its start: no such library; its lines in the log say where",
+            "ended (exit status: 1) at its start: no such library; the lines it wrote say where",
         ),
         of(
             "twins",
@@ -274,7 +274,7 @@ fn a_command_that_fails_in_a_run_is_named() {
         (
             "crash 2",
             "",
-            "ended (exit status: 7) in the middle: about to fall; its lines in the log say where",
+            "ended (exit status: 7) in the middle: about to fall; the lines it wrote say where",
         ),
         (
             "hang 2",
@@ -310,12 +310,12 @@ fn a_command_that_fails_in_a_run_is_named() {
         (
             "raise 2",
             "",
-            "failed: KeyError: 'x'; its lines in the log say where",
+            "failed: KeyError: 'x'; the lines it wrote say where",
         ),
         (
             "short",
             "",
-            "failed: ValueError: 9 values for a tensor of 10; its lines in the log say where",
+            "failed: ValueError: 9 values for a tensor of 10; the lines it wrote say where",
         ),
     ] {
         let command = command(how);
@@ -413,7 +413,7 @@ fn what_is_wrong_from_the_beginning_is_found_in_the_rehearsal() {
         ),
         (
             "raise 0",
-            "failed: KeyError: 'x'; its lines in the log say where",
+            "failed: KeyError: 'x'; the lines it wrote say where",
         ),
         (
             "overcount",

@@ -123,7 +123,7 @@ fn a_command_that_crashes_again_and_again_ends_the_run_by_name() {
     let shown = stderr(&output);
     let cause = format!(
         "the model command `{MODEL} crash 5` ended (exit status: 7) in the middle: about to fall; \
-         its lines in the log say where"
+         the lines it wrote say where"
     );
     let last = shown.lines().last().expect("it says why");
     assert!(
