@@ -138,6 +138,8 @@ fn starting(job: &Status) -> Option<String> {
 const BAR: &str = "{bar:16} {pos}/{len}  {wide_msg}";
 /// Least time between two plain lines of progress.
 const PLAIN_EVERY: Duration = Duration::from_secs(5);
+/// Least time between two such lines that say the same: the run waits.
+const PLAIN_AGAIN: Duration = Duration::from_secs(10);
 /// Least time between two progress events in JSON.
 const JSON_EVERY: Duration = Duration::from_millis(250);
 
@@ -145,6 +147,8 @@ const JSON_EVERY: Duration = Duration::from_millis(250);
 pub(crate) struct Face {
     style: Style,
     shown: Option<Instant>,
+    /// The newest plain line of progress.
+    said: String,
 }
 
 enum Style {
@@ -162,7 +166,11 @@ impl Face {
             (false, true) => Style::Plain,
             (false, false) => Style::Bar(bar()),
         };
-        Self { style, shown: None }
+        Self {
+            style,
+            shown: None,
+            said: String::new(),
+        }
     }
 
     /// Shows one event.
@@ -247,8 +255,12 @@ impl Face {
         if let Style::Bar(bar) = &self.style {
             bar.set_position(step);
             bar.set_message(text);
-        } else if self.due(PLAIN_EVERY) {
-            self.line(&format!("step {step}  {text}"));
+            return;
+        }
+        let line = format!("step {step}  {text}");
+        if self.due(pause_before(&line, &self.said)) {
+            self.line(&line);
+            self.said = line;
         }
     }
 
@@ -276,6 +288,14 @@ impl Face {
             self.shown = Some(Instant::now());
         }
         due
+    }
+}
+
+fn pause_before(line: &str, said: &str) -> Duration {
+    if line == said {
+        PLAIN_AGAIN
+    } else {
+        PLAIN_EVERY
     }
 }
 
@@ -348,6 +368,14 @@ fn summary(report: &Report) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_plain_line_that_says_the_same_again_comes_less_often() {
+        let waits = "step 0  epoch 1/3  waiting for workers to start";
+        assert_eq!(pause_before(waits, ""), PLAIN_EVERY);
+        assert_eq!(pause_before(waits, waits), PLAIN_AGAIN);
+        assert_eq!(pause_before("step 1  epoch 1/3", waits), PLAIN_EVERY);
+    }
 
     #[test]
     fn before_the_first_step_it_says_what_is_waited_for() {
