@@ -9,7 +9,7 @@ use resilin_actors::Exit;
 use resilin_actors::coordinator::Report;
 use resilin_actors::supervisor::{self, Children, Ended, Options, When};
 use resilin_checkpoint::{History, LEDGER, RealFiles};
-use resilin_core::job::{Document, Job};
+use resilin_core::job::{Document, Job, Key};
 use resilin_learn::kernel::{Digest, hex};
 use resilin_learn::registry::Registry;
 
@@ -21,6 +21,13 @@ use crate::job_file::{JobArgs, utf8};
 use crate::print;
 use crate::results::ResultArgs;
 use watch::Watch;
+
+/// As the model reads it; only looked at here.
+const COMMAND: Key = Key::bits(
+    "command",
+    "",
+    "Program and arguments that evaluate the model.",
+);
 
 /// Train a job on worker processes of this host, and of any other that joins
 #[derive(Debug, clap::Args)]
@@ -66,6 +73,12 @@ impl Train {
         }
         let options = self.supervisor()?;
         let mut watch = Watch::new(Face::new(self.face));
+        if let Some(command) = model_command(&mut self.document()?) {
+            watch.notice(format!(
+                "starting the model command `{command}` and trying it; its libraries may take a \
+                 minute to load"
+            ));
+        }
         let ended = supervisor::run(options, |happening| watch.take(happening));
         let shown = self.show(&ended, &mut watch);
         watch.face.clear();
@@ -187,5 +200,26 @@ pub(super) fn chain(directory: Option<&Path>, report: &Report) -> Result<Vec<Dig
 pub(super) fn option(arguments: &mut Vec<String>, name: &str, value: Option<String>) {
     if let Some(value) = value {
         arguments.extend([name.to_owned(), value]);
+    }
+}
+
+/// The program that is the model, where the job has one. What is wrong with it is the coordinator's
+/// to say.
+fn model_command(document: &mut Document) -> Option<String> {
+    let command = document.section("model").optional_text(&COMMAND);
+    command.ok().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_of_a_job_is_known_before_anything_is_started() {
+        let of = |text: &str| model_command(&mut Document::parse(text).expect("a job file"));
+        let named = of("[model]\ncommand = \"python3 model.py\"\n");
+        assert_eq!(named.as_deref(), Some("python3 model.py"));
+        assert_eq!(of("[model]\nname = \"softmax\"\n"), None);
+        assert_eq!(of(""), None);
     }
 }
