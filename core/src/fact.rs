@@ -79,8 +79,10 @@ pub enum Fact {
         /// Who is waited for.
         member: Incarnation,
         /// What people call it.
+        #[serde(default)]
         name: String,
         /// Steps that it was late for as well and that were not told, since the last one that was.
+        #[serde(default)]
         untold: u64,
     },
     /// A member is much slower than the others; it gets less to do.

@@ -131,7 +131,7 @@ fn unknown_fields_are_passed_over_whatever_they_are() {
 #[test]
 fn nesting_and_claimed_lengths_are_bounded() {
     #[derive(Debug, PartialEq, Deserialize)]
-    struct Nested(Vec<Nested>);
+    struct Nested(Vec<Self>);
     let nested = |depth: usize| [vec![0x91; depth - 1], vec![0x90]].concat();
     assert!(decode_message::<Nested>(&nested(MAX_DEPTH)).is_ok());
     let deep = decode_message::<Nested>(&nested(MAX_DEPTH + 1));

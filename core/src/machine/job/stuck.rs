@@ -254,7 +254,9 @@ impl Job {
         let step = self.progress.step;
         let members: SortedSet<Incarnation> = late.iter().map(|(_, member)| *member).collect();
         for member in members {
-            let state = self.members.get_mut(member).expect("a holder is a member");
+            let Some(state) = self.members.get_mut(member) else {
+                continue;
+            };
             if let Some(untold) = state.lateness.late_for(step) {
                 effects.push(Effect::Tell(Fact::Late {
                     step,
