@@ -13,6 +13,26 @@
 //!     resilin::main(resilin::Registry::default())
 //! }
 //! ```
+//!
+//! Rows of one's own, for `[data] name = "squares"`; ones that are too many for memory implement
+//! [`Dataset`]:
+//!
+//! ```no_run
+//! # use std::process::ExitCode;
+//! use std::sync::Arc;
+//! use resilin::{Registry, Split, Table, TargetKind, dataset::Targets};
+//!
+//! # fn main() -> ExitCode {
+//! let registry = Registry::default().data("squares", |_section, _directory| {
+//!     let values: Vec<f32> = (0..1000).map(|row| row as f32 / 1000.0).collect();
+//!     let squares = values.iter().map(|value| value * value).collect();
+//!     let targets = Targets::Values { width: 1, values: squares };
+//!     let table = Table::of_rows("squares", 1, values, targets, TargetKind::Values(1))?;
+//!     Ok(Split { train: Arc::new(table), test: None })
+//! });
+//! resilin::main(registry)
+//! # }
+//! ```
 
 mod address;
 #[cfg(feature = "burn")]

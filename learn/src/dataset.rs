@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use resilin_core::job::JobError;
 use serde::{Deserialize, Serialize};
 
 /// Dense rows with their targets. Buffers are reused: reading replaces the contents.
@@ -119,6 +120,13 @@ pub struct Manifest {
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct DataError(pub String);
+
+/// For `?` where rows are made for the section `[data]` of a job.
+impl From<DataError> for JobError {
+    fn from(error: DataError) -> Self {
+        Self::of_section("data", error)
+    }
+}
 
 /// Rows by number. A read is a pure function of the data set: every worker gets the same values.
 pub trait Dataset: Send + Sync {
