@@ -20,14 +20,13 @@
 //! ```no_run
 //! # use std::process::ExitCode;
 //! use std::sync::Arc;
-//! use resilin::{Registry, Split, Table, TargetKind, dataset::Targets};
+//! use resilin::{Registry, Split, Table};
 //!
 //! # fn main() -> ExitCode {
 //! let registry = Registry::default().data("squares", |_section, _directory| {
 //!     let values: Vec<f32> = (0..1000).map(|row| row as f32 / 1000.0).collect();
 //!     let squares = values.iter().map(|value| value * value).collect();
-//!     let targets = Targets::Values { width: 1, values: squares };
-//!     let table = Table::of_rows("squares", 1, values, targets, TargetKind::Values(1))?;
+//!     let table = Table::of_values("squares", 1, values, 1, squares)?;
 //!     Ok(Split { train: Arc::new(table), test: None })
 //! });
 //! resilin::main(registry)

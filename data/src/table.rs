@@ -30,33 +30,6 @@ pub struct Table {
 }
 
 impl Table {
-    /// A table of rows that a program has made: `width` values each, row-major, and a target each.
-    /// `source` is the name under which it is registered.
-    ///
-    /// # Errors
-    /// Values that are no whole number of rows or not finite, targets of another number or kind, or
-    /// as [`Self::new`].
-    pub fn of_rows(
-        source: &str,
-        width: usize,
-        values: Vec<f32>,
-        targets: Targets,
-        kind: TargetKind,
-    ) -> Result<Self, DataError> {
-        let rows = Rows {
-            width,
-            values,
-            targets,
-        };
-        check(&rows, kind).map_err(|why| DataError(format!("the rows of {source:?}: {why}")))?;
-        let origin = Origin {
-            source: source.into(),
-            files: Vec::new(),
-            missing: "refuse".into(),
-        };
-        Self::new(origin, rows, kind)
-    }
-
     /// A table of rows that are complete and checked: finite values, classes below the count.
     ///
     /// # Errors
@@ -232,47 +205,6 @@ fn check_ids(ids: &[u32], rows: u64) -> Result<(), DataError> {
             "row {id} was asked for, but there are {rows} rows"
         ))),
         None => Ok(()),
-    }
-}
-
-/// Looks at rows that no reader has looked at.
-fn check(rows: &Rows, kind: TargetKind) -> Result<(), String> {
-    let count = rows.count();
-    let (there, due) = (rows.values.len(), count * rows.width);
-    if there != due {
-        let width = rows.width;
-        return Err(format!(
-            "{count} targets with {width} values each need {due} values, not {there}"
-        ));
-    }
-    if let Some(at) = rows.values.iter().position(|value| !value.is_finite()) {
-        let (row, column, value) = (at / rows.width, at % rows.width, rows.values[at]);
-        return Err(format!(
-            "row {row} has {value} in column {column}: give finite values"
-        ));
-    }
-    match (&rows.targets, kind) {
-        (Targets::Classes(classes), TargetKind::Classes(count)) => {
-            match classes.iter().position(|class| *class >= count) {
-                None => Ok(()),
-                Some(row) => Err(format!(
-                    "row {row} is of class {}, of 0..{count}",
-                    classes[row]
-                )),
-            }
-        }
-        (Targets::Values { width, values }, TargetKind::Values(due)) => {
-            let is_whole = *width == due as usize && values.len() == count * width;
-            match values.iter().position(|value| !value.is_finite()) {
-                None if is_whole => Ok(()),
-                None => Err(format!("give {due} target values a row")),
-                Some(at) => Err(format!("the target of row {} is not finite", at / width)),
-            }
-        }
-        (Targets::Classes(_), TargetKind::Values(_)) => Err("classes where values are due".into()),
-        (Targets::Values { .. }, TargetKind::Classes(_)) => {
-            Err("values where classes are due".into())
-        }
     }
 }
 
