@@ -127,7 +127,7 @@ fn good(run: &Run, commits: Vec<CommitRecord>) -> Result<Newest> {
 }
 
 /// Checks that no later branch left a checkpoint behind.
-pub(crate) fn check_current(run: &Run, commit: &CommitRecord) -> Result<()> {
+fn check_current(run: &Run, commit: &CommitRecord) -> Result<()> {
     let Some(later) = run.left(commit) else {
         return Ok(());
     };

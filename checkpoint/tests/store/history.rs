@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use resilin_checkpoint::{LEDGER, Patience, RealFiles, Run, Start, StateDir, Superseded};
+use resilin_checkpoint::{LEDGER, Patience, Pruned, RealFiles, Run, Start, StateDir, Superseded};
 use resilin_core::ledger::Record;
 use resilin_core::machine::job::Metrics;
 use resilin_core::{Step, Timeline};
@@ -232,6 +232,7 @@ fn a_checkpoint_that_a_branch_with_steps_left_behind_is_not_gone_on_from() {
     seen(&run);
     // They do not count as kept, either.
     save(&run, timeline, 3, 2).unwrap();
+    assert_eq!(run.prune(2).unwrap(), Pruned::default());
     let pruned = run.prune(1).unwrap();
     assert_eq!((pruned.deleted.len(), newest(&run)), (3, Some(3)));
 }
