@@ -28,7 +28,8 @@ use resilin_learn::registry::Registry;
 use command::CommandLine;
 use model::CommandModel;
 
-const COMMAND: Key = Key::bits(
+/// The key of `[model]` whose value is the model.
+pub const COMMAND: Key = Key::bits(
     "command",
     "",
     "Program and arguments that evaluate the model, split at blanks outside quotes; no shell.",

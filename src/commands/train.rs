@@ -9,7 +9,8 @@ use resilin_actors::Exit;
 use resilin_actors::coordinator::Report;
 use resilin_actors::supervisor::{self, Children, Ended, Options, When};
 use resilin_checkpoint::{History, LEDGER, RealFiles};
-use resilin_core::job::{Document, Job, Key};
+use resilin_core::job::{Document, Job};
+use resilin_foreign::COMMAND;
 use resilin_learn::kernel::{Digest, hex};
 use resilin_learn::registry::Registry;
 
@@ -21,13 +22,6 @@ use crate::job_file::{JobArgs, utf8};
 use crate::print;
 use crate::results::ResultArgs;
 use watch::Watch;
-
-/// As the model reads it; only looked at here.
-const COMMAND: Key = Key::bits(
-    "command",
-    "",
-    "Program and arguments that evaluate the model.",
-);
 
 /// Train a job on worker processes of this host, and of any other that joins
 #[derive(Debug, clap::Args)]
